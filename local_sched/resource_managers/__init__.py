@@ -1,0 +1,1 @@
+"""Resource managers: the ways a site starts, limits and stops the processes of a job."""

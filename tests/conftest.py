@@ -1,0 +1,64 @@
+"""What every test shares: the Hypothesis profiles and the options `make` passes on.
+
+The default profile is modest and derandomised, so that a red run means a change and not bad luck,
+on any machine. `HYPOTHESIS_PROFILE=thorough` searches longer and from a new seed each time; a
+failure it finds is printed with the decorator that replays it, and belongs in the suite as a named
+test.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline: two cores are shared, and one slow example says nothing about a rule.
+settings.register_profile(
+    "ci",
+    max_examples=60,
+    stateful_step_count=30,
+    derandomize=True,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "thorough",
+    parent=settings.get_profile("ci"),
+    derandomize=False,
+    max_examples=2000,
+    stateful_step_count=80,
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options of `make sim SEED=...` and `make golden-update`."""
+    group = parser.getgroup("grid")
+    group.addoption(
+        "--sim-seed",
+        type=int,
+        default=None,
+        help="run the seeded worlds of tests/sim from this one seed",
+    )
+    group.addoption(
+        "--golden-update",
+        action="store_true",
+        default=False,
+        help="rewrite the expected texts of tests/golden instead of comparing with them",
+    )
+
+
+@pytest.fixture
+def golden_update(pytestconfig: pytest.Config) -> bool:
+    """Tell a golden test whether to rewrite its expected text; the diff is then reviewed."""
+    return bool(pytestconfig.getoption("--golden-update"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test that asks for `sim_seed` the seed of the command line, or a small sample."""
+    if "sim_seed" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("--sim-seed")
+        seeds = [chosen] if chosen is not None else [1, 2, 3]
+        metafunc.parametrize("sim_seed", seeds)
