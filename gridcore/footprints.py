@@ -1,0 +1,83 @@
+"""What a reservation takes out of the free room, piece by piece.
+
+Usually one piece. A hold that is to replace a reservation takes only what the old one does not already cover, so that
+the room of both counts once until the change is committed (make before break)::
+
+    old      |####|####|####|
+    new           |####|####|####|####|   twice as high
+    taken         |####|####|              the upper half where they overlap
+                            |####|####|    all of it behind
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gridcore.errors import ConflictError
+from gridcore.instants import Instant, Interval
+from gridcore.reservations import Reservation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gridcore.profile import AvailabilityProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """``nodes`` nodes during one interval."""
+
+    nodes: int
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Pieces in one resource class. Pieces never overlap."""
+
+    resource_class: str
+    pieces: tuple[Piece, ...]
+
+    def book(self, room: Mapping[str, AvailabilityProfile]) -> None:
+        """Take all pieces; ``ConflictError`` and no change when one does not fit."""
+        profile = room[self.resource_class]
+        done: list[Piece] = []
+        try:
+            for piece in self.pieces:
+                profile.book(piece.nodes, piece.interval.start, piece.interval.end)
+                done.append(piece)
+        except ConflictError:
+            for piece in done:
+                profile.unbook(piece.nodes, piece.interval.start, piece.interval.end)
+            raise
+
+    def unbook(self, room: Mapping[str, AvailabilityProfile], from_instant: Instant | None = None) -> None:
+        """Give back all pieces, or what lies behind ``from_instant``."""
+        profile = room[self.resource_class]
+        for piece in self.pieces:
+            start = piece.interval.start if from_instant is None else max(piece.interval.start, from_instant)
+            if start < piece.interval.end:
+                profile.unbook(piece.nodes, start, piece.interval.end)
+
+
+def footprint_of(reservation: Reservation) -> Footprint:
+    """The whole reservation as one piece."""
+    return Footprint(reservation.resource_class, (Piece(reservation.nodes, reservation.interval),))
+
+
+def difference(new: Footprint, old: Footprint) -> Footprint:
+    """What ``new`` needs beyond the room that ``old`` has."""
+    if new.resource_class != old.resource_class:
+        return new
+    pieces: list[Piece] = []
+    for piece in new.pieces:
+        edges = {piece.interval.start, piece.interval.end}
+        for other in old.pieces:
+            edges.update(edge for edge in (other.interval.start, other.interval.end) if piece.interval.contains(edge))
+        cuts = sorted(edges)
+        for start, end in zip(cuts, cuts[1:], strict=False):
+            covered = sum(other.nodes for other in old.pieces if other.interval.contains(start))
+            if piece.nodes > covered:
+                pieces.append(Piece(piece.nodes - covered, Interval(start, end)))
+    return Footprint(new.resource_class, tuple(pieces))

@@ -1,0 +1,130 @@
+"""What an owner publishes of its calendar, and the dated copies that others keep.
+
+A summary is a hint: it plans, it never promises (calendar paper, section 2.4). A ``ShadowCalendar`` therefore has no method that
+books; only the owner can say yes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridcore.errors import InputError
+from gridcore.instants import Instant
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CalendarVersion:
+    """``number`` grows by one with each change; a new ``epoch`` (restart, restored journal) voids all earlier numbers."""
+
+    epoch: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class SummarySlot:
+    """Room in ``[start, end)``: the least number of free nodes, and free node-seconds in all."""
+
+    start: Instant
+    end: Instant
+    free_min: int
+    free_node_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassSummary:
+    """Slots of one resource class in ascending order, without gaps; after the last one ``capacity`` nodes are free."""
+
+    name: str
+    capacity: int
+    features: tuple[str, ...] = ()
+    slots: tuple[SummarySlot, ...] = ()
+
+    def __post_init__(self) -> None:
+        at: Instant | None = None
+        for slot in self.slots:
+            if slot.end <= slot.start or (at is not None and slot.start != at):
+                raise InputError(f"the summary of {self.name!r} contradicts itself: slots overlap or leave a gap")
+            length_s = slot.end - slot.start
+            if slot.free_min > self.capacity or slot.free_node_s < slot.free_min * length_s:
+                raise InputError(f"the summary of {self.name!r} contradicts itself: more free than there is")
+            if slot.free_node_s > self.capacity * length_s:
+                raise InputError(f"the summary of {self.name!r} contradicts itself: more free than there is")
+            at = slot.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarSummary:
+    """All of an owner's calendar at one version, at the resolution it chooses to publish."""
+
+    site: str
+    version: CalendarVersion
+    as_of: Instant
+    classes: tuple[ClassSummary, ...]
+    millicredits_per_node_hour: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryDelta:
+    """Changes from one version to a later one: the slots that are new or different, by resource class."""
+
+    site: str
+    since: CalendarVersion
+    version: CalendarVersion
+    as_of: Instant
+    classes: tuple[ClassSummary, ...]
+    """Complete slot lists, only of the classes that changed."""
+
+
+def delta_between(older: CalendarSummary, newer: CalendarSummary) -> SummaryDelta:
+    """The delta that turns ``older`` into ``newer``; both of the same site and epoch."""
+    if older.site != newer.site or older.version.epoch != newer.version.epoch:
+        raise InputError("summaries of different sites or epochs have no delta", hint="send the full summary")
+    known = {each.name: each for each in older.classes}
+    return SummaryDelta(
+        site=newer.site,
+        since=older.version,
+        version=newer.version,
+        as_of=newer.as_of,
+        classes=tuple(each for each in newer.classes if known.get(each.name) != each),
+    )
+
+
+class ShadowCalendar:
+    """A dated copy of somebody else's summary. Bound: one summary, whatever the number of updates."""
+
+    def __init__(self, site: str) -> None:
+        self.site = site
+        self.summary: CalendarSummary | None = None
+        self.gaps = 0
+        """Deltas that did not follow on what was known; each needs a full summary."""
+
+    def replace(self, summary: CalendarSummary) -> bool:
+        """Take a full summary; False when it is older than what is known within the same epoch."""
+        if summary.site != self.site:
+            raise InputError(f"a summary of {summary.site!r} was sent for {self.site!r}")
+        known = self.summary
+        if known and known.version.epoch == summary.version.epoch and known.version.number > summary.version.number:
+            return False
+        self.summary = summary
+        return True
+
+    def update(self, delta: SummaryDelta) -> bool:
+        """Apply a delta; False when there is a gap: the copy is dropped, and a full summary must be asked for."""
+        known = self.summary
+        if known is None or known.version != delta.since or delta.site != self.site:
+            self.gaps += 1
+            self.summary = None
+            return False
+        changed = {each.name: each for each in delta.classes}
+        self.summary = CalendarSummary(
+            site=self.site,
+            version=delta.version,
+            as_of=delta.as_of,
+            classes=tuple(changed.get(each.name, each) for each in known.classes),
+            millicredits_per_node_hour=known.millicredits_per_node_hour,
+        )
+        return True
+
+    def age_s(self, now: Instant) -> int | None:
+        """Seconds since the owner made what is known here; ``None`` when nothing is known."""
+        return None if self.summary is None else max(0, now - self.summary.as_of)
