@@ -1,7 +1,8 @@
 """Lengths of time as people write them: ``7200``, ``7200s``, ``2h``, ``1h30m``, ``01:30:00``.
 
-Seconds inside, text at the edge. ``format_duration`` writes the shortest form that ``parse_duration`` reads back to the
-same number. ``HH:MM`` is refused on purpose: some schedulers read it as hours and minutes, others as minutes and seconds.
+Seconds inside, text at the edge. ``format_duration`` writes the shortest form that
+``parse_duration`` reads back to the same number. ``HH:MM`` is refused on purpose: some schedulers
+read it as hours and minutes, others as minutes and seconds.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(duration_s: int) -> str:
-    """``duration_s`` (0 or more) in units, largest first, none that is zero: ``2h``, ``1h30m``, ``45s``, ``0s``."""
+    """``duration_s`` (0 or more) in units, largest first, none that is zero: ``2h``, ``1h30m``,
+    ``45s``, ``0s``."""
     if duration_s < 0:
         raise InputError(f"a duration is never negative: {duration_s} s")
     parts: list[str] = []

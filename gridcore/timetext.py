@@ -2,17 +2,18 @@
 
 Every form of the design's section on time is read here and nowhere else:
 
-    now, +2h, +90m                         relative to ``now``
-    07:00, today 18:30, tomorrow 07:00     a time of day in the reader's zone
-    monday 07:00                           the next one; today if it is still to come
-    2004-11-09T07:00, …Z, …-08:00          ISO 8601, with or without offset; a space for the T is fine
-    07:00_11/09/2004                       HH:MM_mm/dd/YYYY, as printed in the GUR paper, section 4
-    1100012400, @1100012400                seconds since the epoch
+    now, +2h, +90m                         relative to ``now`` 07:00, today 18:30, tomorrow 07:00
+    a time of day in the reader's zone monday 07:00                           the next one; today if
+    it is still to come 2004-11-09T07:00, …Z, …-08:00          ISO 8601, with or without offset; a
+    space for the T is fine 07:00_11/09/2004                       HH:MM_mm/dd/YYYY, as printed in
+    the GUR paper, section 4 1100012400, @1100012400                seconds since the epoch
 
-Any form without offset may end in a zone: ``07:00_11/09/2004 America/Los_Angeles``. A local time that the clocks skip is
-refused with both sides of the gap; of one that happens twice the first is taken, and the result's ``note`` says so.
+Any form without offset may end in a zone: ``07:00_11/09/2004 America/Los_Angeles``. A local time
+that the clocks skip is refused with both sides of the gap; of one that happens twice the first is
+taken, and the result's ``note`` says so.
 
-Zones are in ``zones``, lengths of time in ``durations``; both are offered here too, so that callers need one import.
+Zones are in ``zones``, lengths of time in ``durations``; both are offered here too, so that callers
+need one import.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ INSTANT_LIMIT: Final = 253_402_214_400
 
 _TEXT_LENGTH_MAX: Final = 120
 _FORMS: Final = (
-    "write 'now', '+2h', 'tomorrow 07:00', 'monday 07:00', 2004-11-09T07:00, 07:00_11/09/2004 (HH:MM_mm/dd/YYYY)"
-    " or epoch seconds; a zone may follow, such as America/Los_Angeles"
+    "write 'now', '+2h', 'tomorrow 07:00', 'monday 07:00', 2004-11-09T07:00,"
+    " 07:00_11/09/2004 (HH:MM_mm/dd/YYYY) or epoch seconds;"
+    " a zone may follow, such as America/Los_Angeles"
 )
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _DAY_WORDS: Final = ("today", "tomorrow", *_WEEKDAYS, *(day[:3] for day in _WEEKDAYS))
@@ -57,7 +59,8 @@ _PAPER: Final = re.compile(
 )
 _EPOCH: Final = re.compile(r"@([0-9]{1,12})|([0-9]{9,12})")
 _ISO: Final = re.compile(
-    r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})[T ]([0-9]{2}):?([0-9]{2})(?::?([0-9]{2})([.,][0-9]{1,9})?)?"
+    r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})[T ]"
+    r"([0-9]{2}):?([0-9]{2})(?::?([0-9]{2})([.,][0-9]{1,9})?)?"
     r"(?: ?(Z|[+-][0-9]{2}(?::?[0-9]{2}(?::?[0-9]{2})?)?))?",
     re.IGNORECASE,
 )
@@ -68,13 +71,15 @@ _DATE_ALONE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeReading:
-    """What a text means as a point in time, and what its writer should know about how it was read."""
+    """What a text means as a point in time, and what its writer should know about how it was
+    read."""
 
     instant: Instant
     zone: ZoneInfo
     """The zone it was read in: the text's own, else the reader's."""
     note: str | None = None
-    """One line for the user when the text allowed more than one reading; ``None`` when it did not."""
+    """One line for the user when the text allowed more than one reading; ``None`` when it did
+    not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +92,16 @@ class _Wall:
 
 
 def parse_instant(text: str, *, now: Instant, zone: ZoneInfo) -> Instant:
-    """The instant ``text`` means, for callers with nobody to show the note to. See ``read_instant``."""
+    """The instant ``text`` means, for callers with nobody to show the note to. See
+    ``read_instant``."""
     return read_instant(text, now=now, zone=zone).instant
 
 
 def read_instant(text: str, *, now: Instant, zone: ZoneInfo) -> TimeReading:
     """Read any form of time; ``zone`` holds where the text names none.
 
-    The instant may lie in the past: whether that makes sense is the caller's to say. ``InputError`` says what is wrong
-    with the text, and how to write it.
+    The instant may lie in the past: whether that makes sense is the caller's to say. ``InputError``
+    says what is wrong with the text, and how to write it.
     """
     if len(text) > _TEXT_LENGTH_MAX:
         raise InputError(f"the time {text[:30]!r}… is too long a text", hint=_FORMS)
@@ -119,9 +125,11 @@ def format_utc(instant: Instant) -> str:
 
 
 def format_in_zone(instant: Instant, zone: ZoneInfo) -> str:
-    """For people in ``zone``, and readable again: ``2004-11-09 07:00:00 -08:00 America/Los_Angeles``.
+    """For people in ``zone``, and readable again: ``2004-11-09 07:00:00 -08:00
+    America/Los_Angeles``.
 
-    The offset is written although the zone implies it, because of an hour that happens twice only it tells which.
+    The offset is written although the zone implies it, because of an hour that happens twice only
+    it tells which.
     """
     local = datetime.fromtimestamp(instant, zone)
     name = zone.key or "UTC"
@@ -131,7 +139,8 @@ def format_in_zone(instant: Instant, zone: ZoneInfo) -> str:
 
 
 def _split_zone(words: str) -> tuple[str, ZoneInfo | None]:
-    """The text without its zone, and the zone. Day words and ``now`` are no zones, also when they come last."""
+    """The text without its zone, and the zone. Day words and ``now`` are no zones, also when they
+    come last."""
     rest, _, last = words.rpartition(" ")
     if last.endswith("]") and "[" in last:
         # RFC 9557: 2004-11-09T07:00:00-08:00[America/Los_Angeles]
@@ -212,8 +221,9 @@ def _read_human(day_word: str, clock: str, *, now: Instant, zone: ZoneInfo) -> T
 def _to_reading(wall: _Wall, zone: ZoneInfo) -> TimeReading:
     """The instant at which the clocks of ``zone`` show ``wall``.
 
-    As PEP 495 has it: ``fold`` 0 and 1 give the offsets before and after a change of the clocks. They differ only within
-    a gap or a fold, and in a gap neither leads back to the same time of day.
+    As PEP 495 has it: ``fold`` 0 and 1 give the offsets before and after a change of the clocks.
+    They differ only within a gap or a fold, and in a gap neither leads back to the same time of
+    day.
     """
     naive = datetime.combine(wall.day, datetime.min.time()) + timedelta(seconds=wall.second_of_day)
     seconds = _days_to_seconds(wall)
@@ -224,7 +234,8 @@ def _to_reading(wall: _Wall, zone: ZoneInfo) -> TimeReading:
         raise _gap_error(naive, seconds, before_s, after_s, zone)
     note = (
         f"{naive:%H:%M} happens twice on {naive:%Y-%m-%d} in {zone.key}; the first is taken"
-        f" (offset {_offset_text(before_s)}); for the second write {naive:%Y-%m-%dT%H:%M}{_offset_text(after_s)}"
+        f" (offset {_offset_text(before_s)}); for the second write"
+        f" {naive:%Y-%m-%dT%H:%M}{_offset_text(after_s)}"
     )
     return TimeReading(instant=seconds - before_s, zone=zone, note=note)
 
@@ -232,7 +243,8 @@ def _to_reading(wall: _Wall, zone: ZoneInfo) -> TimeReading:
 def _gap_error(
     naive: datetime, seconds: int, before_s: int, after_s: int, zone: ZoneInfo
 ) -> InputError:
-    """Names both sides of the gap, whose exact edge is found by bisection between its two readings."""
+    """Names both sides of the gap, whose exact edge is found by bisection between its two
+    readings."""
     early, late = seconds - after_s, seconds - before_s
     while late - early > 1:
         middle = (early + late) // 2
@@ -243,8 +255,8 @@ def _gap_error(
     last = datetime.fromtimestamp(late + before_s, UTC)
     first = datetime.fromtimestamp(late + after_s, UTC)
     return InputError(
-        f"{naive:%Y-%m-%d %H:%M} does not exist in {zone.key}: the clocks go from {last:%H:%M} straight to"
-        f" {first:%Y-%m-%d %H:%M}",
+        f"{naive:%Y-%m-%d %H:%M} does not exist in {zone.key}:"
+        f" the clocks go from {last:%H:%M} straight to {first:%Y-%m-%d %H:%M}",
         hint=f"write a time before {last:%Y-%m-%d %H:%M}, or {first:%Y-%m-%d %H:%M} or later",
     )
 
@@ -317,7 +329,7 @@ def _hint_for(lowered: str) -> str:
     if _DATE_ALONE.fullmatch(lowered):
         return "add a time of day: 2004-11-09T07:00 or 07:00_11/09/2004"
     if re.fullmatch(r"[0-9]{1,8}", lowered):
-        return f"write @{lowered} for epoch seconds, +{lowered}s for seconds from now, or a time of day as HH:MM"
+        return f"write @{lowered} for epoch seconds, +{lowered}s for seconds from now, or HH:MM"
     if lowered in _DAY_WORDS:
         return f"add a time of day: '{lowered} 07:00'"
     if lowered.startswith("-"):

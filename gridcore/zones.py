@@ -1,8 +1,8 @@
 """Time zones by their IANA name, and what to say to people who write anything else.
 
-An abbreviation names no zone: CST is Chicago, Shanghai and Havana. It is refused with the names that may be meant.
-The old fixed-offset names of the database (EST, MST, CET, PST8PDT) are refused too, because they are not what those who
-write them mean: EST stays five hours behind UTC in summer.
+An abbreviation names no zone: CST is Chicago, Shanghai and Havana. It is refused with the names
+that may be meant. The old fixed-offset names of the database (EST, MST, CET, PST8PDT) are refused
+too, because they are not what those who write them mean: EST stays five hours behind UTC in summer.
 """
 
 from __future__ import annotations
