@@ -48,4 +48,6 @@ class FinishedForgotten:
     before: Instant
 
 
-CalendarEvent = ReservationGranted | ReservationMoved | ReservationChanged | RequestBuried | FinishedForgotten
+CalendarEvent = (
+    ReservationGranted | ReservationMoved | ReservationChanged | RequestBuried | FinishedForgotten
+)

@@ -9,8 +9,8 @@ Not here: who may ask for what (the agent), limits on users (``local_sched.user_
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gridcore import fitting
 from gridcore.calendar_events import (
@@ -21,6 +21,7 @@ from gridcore.calendar_events import (
     ReservationGranted,
     ReservationMoved,
 )
+from gridcore.calendar_rules import CalendarRules, ResourceClass
 from gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
 from gridcore.footprints import Footprint, difference, footprint_of
 from gridcore.instants import Instant, Interval
@@ -42,50 +43,6 @@ if TYPE_CHECKING:
 
 Room = dict[str, AvailabilityProfile]
 """Free nodes over time, by resource class."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceClass:
-    """Interchangeable nodes: same features, one count."""
-
-    name: str
-    nodes: int
-    features: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.name or self.nodes < 1:
-            raise InputError(f"resource class {self.name!r} needs a name and at least one node")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalendarRules:
-    """Bounds that the owner sets, in seconds unless the name says otherwise."""
-
-    horizon_s: int = 90 * 86_400
-    """How far ahead anything may be booked (Catalina's SCHEDULING_WINDOW)."""
-    hold_ttl_min_s: int = 2
-    """A hold that would live shorter is refused."""
-    hold_ttl_max_s: int = 300
-    """Longest life of a hold, whatever was asked."""
-    hold_margin_s: int = 1
-    """A hold expires at least this long before it starts."""
-    tombstone_s: int = 86_400
-    """How long a finished id is remembered; far longer than any message can be late."""
-    offers_max: int = 512
-    """Most offers in one answer."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.hold_ttl_min_s <= self.hold_ttl_max_s or self.hold_margin_s < 0 or self.offers_max < 1:
-            raise InputError("calendar rules contradict each other: 1 <= hold_ttl_min_s <= hold_ttl_max_s is needed")
-        if self.tombstone_s < 2 * self.hold_ttl_max_s:
-            raise InputError("tombstone_s must be at least twice hold_ttl_max_s")
-
-    @property
-    def lead_s(self) -> int:
-        """A two-phase booking cannot start sooner than this after it is asked for."""
-        return self.hold_ttl_min_s + self.hold_margin_s
-
-
 
 
 class Calendar:
@@ -110,7 +67,9 @@ class Calendar:
         self.epoch = epoch
         self.changes = 0
         """Number of events applied; the version number."""
-        self.free: Room = {name: AvailabilityProfile(each.nodes, origin) for name, each in self.classes.items()}
+        self.free: Room = {
+            name: AvailabilityProfile(each.nodes, origin) for name, each in self.classes.items()
+        }
         """Room left by live reservations, and by whatever else the owner books here (its queue's jobs)."""
         self.reservations: dict[str, Reservation] = {}
         """By id: the live ones, and finished ones until their tombstone is forgotten."""
@@ -138,7 +97,9 @@ class Calendar:
         if reservation is None:
             raise NotFoundError(f"{self.site} has no reservation {reservation_id!r}")
         if by is not None and by != reservation.owner:
-            raise NotAuthorisedError(f"reservation {reservation_id} at {self.site} belongs to somebody else")
+            raise NotAuthorisedError(
+                f"reservation {reservation_id} at {self.site} belongs to somebody else"
+            )
         return reservation
 
     def find_request(self, owner: str, request_id: str) -> Reservation | None:
@@ -152,23 +113,34 @@ class Calendar:
         return sorted(entries, key=lambda each: (each.start, each.reservation_id))
 
     def inquire(
-        self, request: ReservationRequest, now: Instant, *, room: Mapping[str, AvailabilityProfile] | None = None
+        self,
+        request: ReservationRequest,
+        now: Instant,
+        *,
+        room: Mapping[str, AvailabilityProfile] | None = None,
     ) -> Availability | Decline:
         """What could be had. No side effect. ``room``: where to look instead of ``free``."""
-        return fitting.find(self, request, now, self._room_for(request, room), lead_s=self.rules.lead_s)
+        return fitting.find(
+            self, request, now, self._room_for(request, room), lead_s=self.rules.lead_s
+        )
 
     def due_holds(self, now: Instant) -> list[Reservation]:
         """Holds whose lifetime is over, oldest first; their owner lets them go, or asks first when they belong to a trip."""
         due = [
             each
             for each in self.reservations.values()
-            if each.state is ReservationState.HELD and each.hold_expires_at is not None and each.hold_expires_at <= now
+            if each.state is ReservationState.HELD
+            and each.hold_expires_at is not None
+            and each.hold_expires_at <= now
         ]
         return sorted(due, key=lambda each: (each.hold_expires_at or 0, each.reservation_id))
 
     def next_expiry(self) -> Instant | None:
         """When the next hold's lifetime ends."""
-        return min((each.hold_expires_at for each in self.reservations.values() if each.hold_expires_at), default=None)
+        return min(
+            (each.hold_expires_at for each in self.reservations.values() if each.hold_expires_at),
+            default=None,
+        )
 
     # -- deciding --------------------------------------------------------------------------------------------------
 
@@ -223,8 +195,12 @@ class Calendar:
         if reservation.state is not ReservationState.HELD:
             return self._refuse_state(reservation, "commit"), ()
         if reservation.hold_expires_at is not None and reservation.hold_expires_at <= now:
-            expired = ReservationChanged(reservation_id=reservation_id, event=ReservationEvent.EXPIRE, at=now)
-            return self._refuse_state(reservation.after(ReservationEvent.EXPIRE), "commit"), (expired,)
+            expired = ReservationChanged(
+                reservation_id=reservation_id, event=ReservationEvent.EXPIRE, at=now
+            )
+            return self._refuse_state(reservation.after(ReservationEvent.EXPIRE), "commit"), (
+                expired,
+            )
         return self._commit_events(reservation, now)
 
     def decide_late_commit(
@@ -239,7 +215,12 @@ class Calendar:
         return self._refuse_state(reservation, "commit"), ()
 
     def decide_release(
-        self, reservation_id: str, by: str | None, now: Instant, *, event: ReservationEvent = ReservationEvent.RELEASE
+        self,
+        reservation_id: str,
+        by: str | None,
+        now: Instant,
+        *,
+        event: ReservationEvent = ReservationEvent.RELEASE,
     ) -> tuple[CalendarEvent, ...]:
         """Undo a hold or cancel a reservation. Succeeds also for what is unknown or over already."""
         if reservation_id not in self.reservations:
@@ -249,7 +230,9 @@ class Calendar:
             return ()
         return (ReservationChanged(reservation_id=reservation_id, event=event, at=now),)
 
-    def decide_release_request(self, request_id: str, by: str, now: Instant) -> tuple[CalendarEvent, ...]:
+    def decide_release_request(
+        self, request_id: str, by: str, now: Instant
+    ) -> tuple[CalendarEvent, ...]:
         """Undo whatever the request booked; if it has not arrived yet, see to it that it never books anything."""
         known = self.find_request(by, request_id)
         if known is not None:
@@ -276,7 +259,9 @@ class Calendar:
         if reservation.request.request_id == request.request_id:
             return reservation, ()
         if reservation.interval.contains(now) and request.earliest_start > reservation.start:
-            message = f"reservation {reservation_id} is running: its start cannot move, only its end"
+            message = (
+                f"reservation {reservation_id} is running: its start cannot move, only its end"
+            )
             return Decline(rule=DeclineRule.STATE, message=message, site=self.site), ()
         searched = self._room_for(replace(request, replaces=reservation_id), room)
         found = fitting.find(self, request, now, searched, lead_s=0, running=reservation)
@@ -297,7 +282,9 @@ class Calendar:
     def decide_sweep(self, now: Instant) -> tuple[CalendarEvent, ...]:
         """Reservations whose time is over are completed; old tombstones are forgotten. Holds are not touched."""
         events: list[CalendarEvent] = [
-            ReservationChanged(reservation_id=each.reservation_id, event=ReservationEvent.COMPLETE, at=now)
+            ReservationChanged(
+                reservation_id=each.reservation_id, event=ReservationEvent.COMPLETE, at=now
+            )
             for each in self.live()
             if each.state is ReservationState.COMMITTED and each.end <= now
         ]
@@ -336,20 +323,26 @@ class Calendar:
             assert key[0] == kept.owner, key
         live = {each.reservation_id for each in self.reservations.values() if each.state.is_live}
         assert set(self._footprints) == live, "a footprint for each live entry and no other"
-        assert set(self.finished_at) == set(self.reservations) - live, "a tombstone for each finished entry"
+        assert set(self.finished_at) == set(self.reservations) - live, (
+            "a tombstone for each finished entry"
+        )
         for old, new in self._replacement.items():
             assert old in live, old
             assert self.reservations[new].state is ReservationState.HELD, new
         for reservation in self.reservations.values():
             is_held = reservation.state is ReservationState.HELD
             assert is_held or reservation.hold_expires_at is None, reservation.reservation_id
-            assert not is_held or reservation.hold_expires_at is not None, reservation.reservation_id
+            assert not is_held or reservation.hold_expires_at is not None, (
+                reservation.reservation_id
+            )
         for profile in self.free.values():
             profile.validate()
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _known_request(self, request: ReservationRequest, owner: str) -> Reservation | Decline | None:
+    def _known_request(
+        self, request: ReservationRequest, owner: str
+    ) -> Reservation | Decline | None:
         """The answer to a request that was heard before; ``None`` for a new one."""
         if (owner, request.request_id) in self.buried:
             return self._finished(request)
@@ -358,7 +351,8 @@ class Calendar:
             return None
         if known.request != request:
             raise InputError(
-                f"request id {request.request_id!r} was used for another request", hint="use a new id for each request"
+                f"request id {request.request_id!r} was used for another request",
+                hint="use a new id for each request",
             )
         return known if known.state.is_live else self._finished(request)
 
@@ -385,7 +379,9 @@ class Calendar:
         old_id = reservation.request.replaces
         if old_id is None or self._replacement.get(old_id) != reservation.reservation_id:
             return committed, (commit,)
-        supersede = ReservationChanged(reservation_id=old_id, event=ReservationEvent.SUPERSEDE, at=now)
+        supersede = ReservationChanged(
+            reservation_id=old_id, event=ReservationEvent.SUPERSEDE, at=now
+        )
         return committed, (supersede, commit)
 
     def _room_for(
@@ -400,7 +396,10 @@ class Calendar:
         if old is None or old.state is not ReservationState.COMMITTED:
             raise NotFoundError(f"{self.site} has no reservation {old_id!r} that could be replaced")
         if old_id in self._replacement:
-            raise ConflictError(f"another change of reservation {old_id} is under way", hint="try again when it is over")
+            raise ConflictError(
+                f"another change of reservation {old_id} is under way",
+                hint="try again when it is over",
+            )
         copies = {name: profile.copy() for name, profile in searched.items()}
         self._footprints[old_id].unbook(copies)
         return copies
@@ -408,11 +407,15 @@ class Calendar:
     def _add(self, reservation: Reservation) -> None:
         key = (reservation.owner, reservation.request.request_id)
         if reservation.reservation_id in self.reservations or key in self._by_request:
-            raise ConflictError(f"reservation {reservation.reservation_id} or its request is in the book already")
+            raise ConflictError(
+                f"reservation {reservation.reservation_id} or its request is in the book already"
+            )
         footprint = footprint_of(reservation)
         old_id = reservation.request.replaces
         is_replacing = (
-            old_id is not None and old_id in self._footprints and reservation.state is ReservationState.HELD
+            old_id is not None
+            and old_id in self._footprints
+            and reservation.state is ReservationState.HELD
         )
         if is_replacing and old_id is not None:
             footprint = difference(footprint, self._footprints[old_id])

@@ -9,12 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gridcore.instants import Instant
-from gridcore.reservations import Availability, Decline, DeclineRule, Offer, Reservation, ReservationRequest
+from gridcore.reservations import (
+    Availability,
+    Decline,
+    DeclineRule,
+    Offer,
+    Reservation,
+    ReservationRequest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gridcore.calendars import Calendar, ResourceClass
+    from gridcore.calendar_rules import ResourceClass
+    from gridcore.calendars import Calendar
     from gridcore.profile import AvailabilityProfile
 
 
@@ -32,7 +40,9 @@ def find(
     ``lead_s``: nothing may start sooner than ``now + lead_s``. ``running``: the reservation that is being amended; its own
     start may lie in the past and stays possible.
     """
-    classes = [each for each in calendar.classes.values() if set(request.features) <= set(each.features)]
+    classes = [
+        each for each in calendar.classes.values() if set(request.features) <= set(each.features)
+    ]
     refusal = _refuse_outright(calendar, classes, request, now)
     if refusal is not None:
         return refusal
@@ -41,7 +51,10 @@ def find(
         soonest = running.start
     earliest = max(request.earliest_start, soonest)
     latest_end = min(request.latest_end, now + calendar.rules.horizon_s)
-    if latest_end - earliest < request.duration_s and request.latest_end <= now + calendar.rules.horizon_s:
+    if (
+        latest_end - earliest < request.duration_s
+        and request.latest_end <= now + calendar.rules.horizon_s
+    ):
         when = _earliest(calendar, classes, request, soonest, now, room)
         message = (
             f"the start must be at least {lead_s} s ahead: within the window asked for no time is left"
@@ -60,7 +73,9 @@ def find(
         )
         return _decline(calendar, DeclineRule.BUDGET, message)
     when = _earliest(calendar, classes, request, soonest, now, room)
-    nodes_now = max((_largest(request, earliest, latest_end, room[each.name]) for each in classes), default=0)
+    nodes_now = max(
+        (_largest(request, earliest, latest_end, room[each.name]) for each in classes), default=0
+    )
     message = f"no room for {request.nodes_min} nodes for {request.duration_s} s within the window"
     return _decline(calendar, DeclineRule.NO_ROOM, message, earliest=when, nodes_now=nodes_now)
 
@@ -110,7 +125,14 @@ def _offers(
                     unit_price_millicredits=price,
                 )
             )
-    offers.sort(key=lambda offer: (offer.start, offer.unit_price_millicredits, -offer.nodes, offer.resource_class))
+    offers.sort(
+        key=lambda offer: (
+            offer.start,
+            offer.unit_price_millicredits,
+            -offer.nodes,
+            offer.resource_class,
+        )
+    )
     return offers
 
 
@@ -165,15 +187,30 @@ def _earliest(
 
 
 def _largest(
-    request: ReservationRequest, earliest: Instant, latest_end: Instant, profile: AvailabilityProfile
+    request: ReservationRequest,
+    earliest: Instant,
+    latest_end: Instant,
+    profile: AvailabilityProfile,
 ) -> int:
     """Most nodes that fit anywhere in the window."""
-    return max((nodes for _, _, nodes in profile.starts(request.duration_s, earliest, latest_end, 1)), default=0)
+    return max(
+        (nodes for _, _, nodes in profile.starts(request.duration_s, earliest, latest_end, 1)),
+        default=0,
+    )
 
 
 def _decline(
-    calendar: Calendar, rule: DeclineRule, message: str, *, earliest: Instant | None = None, nodes_now: int = 0
+    calendar: Calendar,
+    rule: DeclineRule,
+    message: str,
+    *,
+    earliest: Instant | None = None,
+    nodes_now: int = 0,
 ) -> Decline:
     return Decline(
-        rule=rule, message=f"{calendar.site}: {message}", earliest=earliest, nodes_now=nodes_now, site=calendar.site
+        rule=rule,
+        message=f"{calendar.site}: {message}",
+        earliest=earliest,
+        nodes_now=nodes_now,
+        site=calendar.site,
     )

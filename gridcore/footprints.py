@@ -52,11 +52,17 @@ class Footprint:
                 profile.unbook(piece.nodes, piece.interval.start, piece.interval.end)
             raise
 
-    def unbook(self, room: Mapping[str, AvailabilityProfile], from_instant: Instant | None = None) -> None:
+    def unbook(
+        self, room: Mapping[str, AvailabilityProfile], from_instant: Instant | None = None
+    ) -> None:
         """Give back all pieces, or what lies behind ``from_instant``."""
         profile = room[self.resource_class]
         for piece in self.pieces:
-            start = piece.interval.start if from_instant is None else max(piece.interval.start, from_instant)
+            start = (
+                piece.interval.start
+                if from_instant is None
+                else max(piece.interval.start, from_instant)
+            )
             if start < piece.interval.end:
                 profile.unbook(piece.nodes, start, piece.interval.end)
 
@@ -74,7 +80,11 @@ def difference(new: Footprint, old: Footprint) -> Footprint:
     for piece in new.pieces:
         edges = {piece.interval.start, piece.interval.end}
         for other in old.pieces:
-            edges.update(edge for edge in (other.interval.start, other.interval.end) if piece.interval.contains(edge))
+            edges.update(
+                edge
+                for edge in (other.interval.start, other.interval.end)
+                if piece.interval.contains(edge)
+            )
         cuts = sorted(edges)
         for start, end in zip(cuts, cuts[1:], strict=False):
             covered = sum(other.nodes for other in old.pieces if other.interval.contains(start))

@@ -67,9 +67,14 @@ class JobSpec:
         if self.limit_s < 1:
             raise InputError(f"a job's time limit must be at least 1 second: {self.limit_s}")
         if bool(self.argv) == bool(self.script):
-            raise InputError("a job has either a command or a script", hint="give exactly one of both")
+            raise InputError(
+                "a job has either a command or a script", hint="give exactly one of both"
+            )
         if len(self.script.encode()) > SCRIPT_BYTES_MAX:
-            raise InputError(f"the script is longer than {SCRIPT_BYTES_MAX} bytes", hint="stage it as a file instead")
+            raise InputError(
+                f"the script is longer than {SCRIPT_BYTES_MAX} bytes",
+                hint="stage it as a file instead",
+            )
         if any("\0" in text for text in (*self.argv, self.script)):
             raise InputError("the command contains a NUL character")
         size = 0

@@ -33,12 +33,21 @@ class SlotLadder:
             raise InputError("a slot ladder needs at least one level")
         for level in self.levels[:-1]:
             if level.count is None or level.count < 1:
-                raise InputError("only the last level of a slot ladder may have no count", hint="e.g. 32x10, 8x320, *x2560")
+                raise InputError(
+                    "only the last level of a slot ladder may have no count",
+                    hint="e.g. 32x10, 8x320, *x2560",
+                )
         if self.levels[-1].count is not None:
-            raise InputError("the last level of a slot ladder must be open", hint="write it as *x2560")
+            raise InputError(
+                "the last level of a slot ladder must be open", hint="write it as *x2560"
+            )
         length_s = 1
         for level in self.levels:
-            if level.length_s < 1 or level.length_s % length_s or (length_s == level.length_s and length_s > 1):
+            if (
+                level.length_s < 1
+                or level.length_s % length_s
+                or (length_s == level.length_s and length_s > 1)
+            ):
                 raise InputError(
                     f"slot length {level.length_s} s is not a greater multiple of {length_s} s, the level below",
                     hint="each level must be an integer multiple of the one before",
@@ -51,13 +60,23 @@ class SlotLadder:
         levels = []
         for part in text.split(","):
             count, times, length = part.strip().partition("x")
-            if not times or not length.strip().isdecimal() or not (count.strip() == "*" or count.strip().isdecimal()):
-                raise InputError(f"not a slot ladder: {text!r}", hint="write count x seconds, e.g. 32x10, 8x320, *x2560")
+            if (
+                not times
+                or not length.strip().isdecimal()
+                or not (count.strip() == "*" or count.strip().isdecimal())
+            ):
+                raise InputError(
+                    f"not a slot ladder: {text!r}",
+                    hint="write count x seconds, e.g. 32x10, 8x320, *x2560",
+                )
             levels.append(LadderLevel(int(length), None if count.strip() == "*" else int(count)))
         return cls(tuple(levels))
 
     def __str__(self) -> str:
-        return ", ".join(f"{'*' if level.count is None else level.count}x{level.length_s}" for level in self.levels)
+        return ", ".join(
+            f"{'*' if level.count is None else level.count}x{level.length_s}"
+            for level in self.levels
+        )
 
     @property
     def fundamental_s(self) -> int:
@@ -79,7 +98,10 @@ class SlotLadder:
                 coarser_s = self.levels[position + 1].length_s
                 stop = -(-(at + level.count * level.length_s) // coarser_s) * coarser_s
             if (stop - at) // level.length_s + len(edges) > SLOTS_MAX:
-                raise InputError(f"the ladder {self} needs more than {SLOTS_MAX} slots", hint="use longer far slots")
+                raise InputError(
+                    f"the ladder {self} needs more than {SLOTS_MAX} slots",
+                    hint="use longer far slots",
+                )
             while at < stop:
                 at += level.length_s
                 edges.append(at)

@@ -61,15 +61,21 @@ class ReservationEvent(enum.StrEnum):
 
 _S, _E = ReservationState, ReservationEvent
 
-TRANSITIONS: Final[Mapping[ReservationState, Mapping[ReservationEvent, ReservationState]]] = MappingProxyType(
-    {
-        _S.HELD: {_E.COMMIT: _S.COMMITTED, _E.RELEASE: _S.RELEASED, _E.EXPIRE: _S.EXPIRED},
-        _S.COMMITTED: {_E.RELEASE: _S.RELEASED, _E.SUPERSEDE: _S.SUPERSEDED, _E.COMPLETE: _S.COMPLETED},
-        _S.RELEASED: {},
-        _S.EXPIRED: {},
-        _S.SUPERSEDED: {},
-        _S.COMPLETED: {},
-    }
+TRANSITIONS: Final[Mapping[ReservationState, Mapping[ReservationEvent, ReservationState]]] = (
+    MappingProxyType(
+        {
+            _S.HELD: {_E.COMMIT: _S.COMMITTED, _E.RELEASE: _S.RELEASED, _E.EXPIRE: _S.EXPIRED},
+            _S.COMMITTED: {
+                _E.RELEASE: _S.RELEASED,
+                _E.SUPERSEDE: _S.SUPERSEDED,
+                _E.COMPLETE: _S.COMPLETED,
+            },
+            _S.RELEASED: {},
+            _S.EXPIRED: {},
+            _S.SUPERSEDED: {},
+            _S.COMPLETED: {},
+        }
+    )
 )
 
 
@@ -133,13 +139,17 @@ class ReservationRequest:
     def __post_init__(self) -> None:
         check_id("request id", self.request_id)
         if not self.account or len(self.account) > ID_LENGTH_MAX:
-            raise InputError("the account is missing or too long", hint=f"1 to {ID_LENGTH_MAX} characters")
+            raise InputError(
+                "the account is missing or too long", hint=f"1 to {ID_LENGTH_MAX} characters"
+            )
         if not 1 <= self.nodes_min <= self.nodes_max <= NODES_LIMIT:
             raise InputError(
                 f"nodes must satisfy 1 <= min <= max <= {NODES_LIMIT}: min {self.nodes_min}, max {self.nodes_max}"
             )
         if not 1 <= self.duration_s <= DURATION_LIMIT_S:
-            raise InputError(f"the duration must be 1 to {DURATION_LIMIT_S} seconds: {self.duration_s}")
+            raise InputError(
+                f"the duration must be 1 to {DURATION_LIMIT_S} seconds: {self.duration_s}"
+            )
         if self.earliest_start < 0 or self.latest_end - self.earliest_start < self.duration_s:
             raise InputError(
                 f"the window of {self.latest_end - self.earliest_start} s is shorter than the duration of"
@@ -151,7 +161,9 @@ class ReservationRequest:
         if list(self.features) != sorted(set(self.features)):
             object.__setattr__(self, "features", tuple(sorted(set(self.features))))
 
-    def at(self, start: Instant, nodes: int, *, request_id: str | None = None) -> ReservationRequest:
+    def at(
+        self, start: Instant, nodes: int, *, request_id: str | None = None
+    ) -> ReservationRequest:
         """The same request for exactly ``nodes`` nodes from exactly ``start``."""
         return replace(
             self,
@@ -290,6 +302,11 @@ class Reservation:
 def check_id(what: str, value: str) -> None:
     """Refuse an identifier that is empty, too long, or has characters outside ``[A-Za-z0-9._:/+-]``."""
     if not value or len(value) > ID_LENGTH_MAX:
-        raise InputError(f"the {what} is missing or too long", hint=f"1 to {ID_LENGTH_MAX} characters")
+        raise InputError(
+            f"the {what} is missing or too long", hint=f"1 to {ID_LENGTH_MAX} characters"
+        )
     if not value.isascii() or not all(c.isalnum() or c in "._:/+-" for c in value):
-        raise InputError(f"the {what} {value[:40]!r} has characters that are not allowed", hint="use A-Z a-z 0-9 . _ : / + -")
+        raise InputError(
+            f"the {what} {value[:40]!r} has characters that are not allowed",
+            hint="use A-Z a-z 0-9 . _ : / + -",
+        )

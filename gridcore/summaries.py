@@ -43,12 +43,18 @@ class ClassSummary:
         at: Instant | None = None
         for slot in self.slots:
             if slot.end <= slot.start or (at is not None and slot.start != at):
-                raise InputError(f"the summary of {self.name!r} contradicts itself: slots overlap or leave a gap")
+                raise InputError(
+                    f"the summary of {self.name!r} contradicts itself: slots overlap or leave a gap"
+                )
             length_s = slot.end - slot.start
             if slot.free_min > self.capacity or slot.free_node_s < slot.free_min * length_s:
-                raise InputError(f"the summary of {self.name!r} contradicts itself: more free than there is")
+                raise InputError(
+                    f"the summary of {self.name!r} contradicts itself: more free than there is"
+                )
             if slot.free_node_s > self.capacity * length_s:
-                raise InputError(f"the summary of {self.name!r} contradicts itself: more free than there is")
+                raise InputError(
+                    f"the summary of {self.name!r} contradicts itself: more free than there is"
+                )
             at = slot.end
 
 
@@ -78,7 +84,9 @@ class SummaryDelta:
 def delta_between(older: CalendarSummary, newer: CalendarSummary) -> SummaryDelta:
     """The delta that turns ``older`` into ``newer``; both of the same site and epoch."""
     if older.site != newer.site or older.version.epoch != newer.version.epoch:
-        raise InputError("summaries of different sites or epochs have no delta", hint="send the full summary")
+        raise InputError(
+            "summaries of different sites or epochs have no delta", hint="send the full summary"
+        )
     known = {each.name: each for each in older.classes}
     return SummaryDelta(
         site=newer.site,
@@ -103,7 +111,11 @@ class ShadowCalendar:
         if summary.site != self.site:
             raise InputError(f"a summary of {summary.site!r} was sent for {self.site!r}")
         known = self.summary
-        if known and known.version.epoch == summary.version.epoch and known.version.number > summary.version.number:
+        if (
+            known
+            and known.version.epoch == summary.version.epoch
+            and known.version.number > summary.version.number
+        ):
             return False
         self.summary = summary
         return True

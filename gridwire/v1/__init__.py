@@ -1,1 +1,1 @@
-"""Generated protobuf code of version 1; written by `make proto`, never by hand."""
+"""Generated protobuf code; written by `make proto` from `proto/gridwire/`, never by hand."""

@@ -1,0 +1,55 @@
+"""What a site declares about its calendar: its nodes, and the bounds it keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridcore.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceClass:
+    """Interchangeable nodes: same features, one count."""
+
+    name: str
+    nodes: int
+    features: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name or self.nodes < 1:
+            raise InputError(f"resource class {self.name!r} needs a name and at least one node")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarRules:
+    """Bounds that the owner sets, in seconds unless the name says otherwise."""
+
+    horizon_s: int = 90 * 86_400
+    """How far ahead anything may be booked (Catalina's SCHEDULING_WINDOW)."""
+    hold_ttl_min_s: int = 2
+    """A hold that would live shorter is refused."""
+    hold_ttl_max_s: int = 300
+    """Longest life of a hold, whatever was asked."""
+    hold_margin_s: int = 1
+    """A hold expires at least this long before it starts."""
+    tombstone_s: int = 86_400
+    """How long a finished id is remembered; far longer than any message can be late."""
+    offers_max: int = 512
+    """Most offers in one answer."""
+
+    def __post_init__(self) -> None:
+        if (
+            not 1 <= self.hold_ttl_min_s <= self.hold_ttl_max_s
+            or self.hold_margin_s < 0
+            or self.offers_max < 1
+        ):
+            raise InputError(
+                "calendar rules contradict each other: 1 <= hold_ttl_min_s <= hold_ttl_max_s is needed"
+            )
+        if self.tombstone_s < 2 * self.hold_ttl_max_s:
+            raise InputError("tombstone_s must be at least twice hold_ttl_max_s")
+
+    @property
+    def lead_s(self) -> int:
+        """A two-phase booking cannot start sooner than this after it is asked for."""
+        return self.hold_ttl_min_s + self.hold_margin_s

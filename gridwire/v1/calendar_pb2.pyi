@@ -1,0 +1,116 @@
+from gridwire.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class DescribeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClassDescription(_message.Message):
+    __slots__ = ("name", "nodes", "features")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    nodes: int
+    features: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., nodes: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SiteDescription(_message.Message):
+    __slots__ = ("site", "is_manager", "classes", "time_zone", "time_precise", "lead_s", "hold_ttl_max_s", "horizon_s", "millicredits_per_node_hour", "software", "login", "children")
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    IS_MANAGER_FIELD_NUMBER: _ClassVar[int]
+    CLASSES_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    TIME_PRECISE_FIELD_NUMBER: _ClassVar[int]
+    LEAD_S_FIELD_NUMBER: _ClassVar[int]
+    HOLD_TTL_MAX_S_FIELD_NUMBER: _ClassVar[int]
+    HORIZON_S_FIELD_NUMBER: _ClassVar[int]
+    MILLICREDITS_PER_NODE_HOUR_FIELD_NUMBER: _ClassVar[int]
+    SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    LOGIN_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    site: str
+    is_manager: bool
+    classes: _containers.RepeatedCompositeFieldContainer[ClassDescription]
+    time_zone: str
+    time_precise: float
+    lead_s: int
+    hold_ttl_max_s: int
+    horizon_s: int
+    millicredits_per_node_hour: int
+    software: str
+    login: str
+    children: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, site: _Optional[str] = ..., is_manager: _Optional[bool] = ..., classes: _Optional[_Iterable[_Union[ClassDescription, _Mapping]]] = ..., time_zone: _Optional[str] = ..., time_precise: _Optional[float] = ..., lead_s: _Optional[int] = ..., hold_ttl_max_s: _Optional[int] = ..., horizon_s: _Optional[int] = ..., millicredits_per_node_hour: _Optional[int] = ..., software: _Optional[str] = ..., login: _Optional[str] = ..., children: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class InquireRequest(_message.Message):
+    __slots__ = ("requests",)
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    requests: _containers.RepeatedCompositeFieldContainer[_common_pb2.ReservationRequest]
+    def __init__(self, requests: _Optional[_Iterable[_Union[_common_pb2.ReservationRequest, _Mapping]]] = ...) -> None: ...
+
+class InquireAnswer(_message.Message):
+    __slots__ = ("availability", "decline")
+    AVAILABILITY_FIELD_NUMBER: _ClassVar[int]
+    DECLINE_FIELD_NUMBER: _ClassVar[int]
+    availability: _common_pb2.Availability
+    decline: _common_pb2.Decline
+    def __init__(self, availability: _Optional[_Union[_common_pb2.Availability, _Mapping]] = ..., decline: _Optional[_Union[_common_pb2.Decline, _Mapping]] = ...) -> None: ...
+
+class InquireReply(_message.Message):
+    __slots__ = ("answers",)
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    answers: _containers.RepeatedCompositeFieldContainer[InquireAnswer]
+    def __init__(self, answers: _Optional[_Iterable[_Union[InquireAnswer, _Mapping]]] = ...) -> None: ...
+
+class ReserveRequest(_message.Message):
+    __slots__ = ("request", "ttl_s")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    TTL_S_FIELD_NUMBER: _ClassVar[int]
+    request: _common_pb2.ReservationRequest
+    ttl_s: int
+    def __init__(self, request: _Optional[_Union[_common_pb2.ReservationRequest, _Mapping]] = ..., ttl_s: _Optional[int] = ...) -> None: ...
+
+class CommitRequest(_message.Message):
+    __slots__ = ("reservation_id",)
+    RESERVATION_ID_FIELD_NUMBER: _ClassVar[int]
+    reservation_id: str
+    def __init__(self, reservation_id: _Optional[str] = ...) -> None: ...
+
+class ReleaseRequest(_message.Message):
+    __slots__ = ("reservation_id", "request_id")
+    RESERVATION_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    reservation_id: str
+    request_id: str
+    def __init__(self, reservation_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ReleaseReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AmendRequest(_message.Message):
+    __slots__ = ("reservation_id", "request")
+    RESERVATION_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    reservation_id: str
+    request: _common_pb2.ReservationRequest
+    def __init__(self, reservation_id: _Optional[str] = ..., request: _Optional[_Union[_common_pb2.ReservationRequest, _Mapping]] = ...) -> None: ...
+
+class SubscribeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CalendarNews(_message.Message):
+    __slots__ = ("summary", "delta")
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    summary: _common_pb2.CalendarSummary
+    delta: _common_pb2.SummaryDelta
+    def __init__(self, summary: _Optional[_Union[_common_pb2.CalendarSummary, _Mapping]] = ..., delta: _Optional[_Union[_common_pb2.SummaryDelta, _Mapping]] = ...) -> None: ...
