@@ -1,7 +1,7 @@
 """What runs at one leg of a trip, and which files travel with it.
 
-Values only. Commands are argument vectors and never pass through a shell: what a user writes in a file is executed as
-that program with those arguments, or not at all.
+Values only. Commands are argument vectors and never pass through a shell: what a user writes in a
+file is executed as that program with those arguments, or not at all.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from gridcore.errors import InputError
+from gridcore.field_errors import FieldError
+from gridcore.jobs import ENVIRONMENT_BYTES_MAX
 
 ARGUMENTS_MAX: Final = 4096
 ARGUMENT_LENGTH_MAX: Final = 65_536
@@ -22,15 +23,6 @@ RESERVED_PREFIX: Final = "GRID_"
 """Variables of this name are set by the site: trip, leg, nodes, companions."""
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-class FieldError(InputError):
-    """An ``InputError`` about one named field of a metajob, so that a reader can point at its line."""
-
-    def __init__(self, field: str, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.field = field
-        """Name of the field of the value that was being made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +40,8 @@ class StagedFile:
             if not path or len(path) > PATH_LENGTH_MAX or not path.isprintable():
                 raise FieldError(
                     field,
-                    f"the {field} {path[:60]!r} of a staged file is empty, too long or has control characters",
-                    hint=f"write a path of 1 to {PATH_LENGTH_MAX} characters",
+                    f"the {field} {path[:60]!r} of a staged file cannot be a path",
+                    hint=f"write 1 to {PATH_LENGTH_MAX} printable characters",
                 )
 
 
@@ -58,11 +50,13 @@ class TaskSpec:
     """A program with everything it needs at the place where it runs."""
 
     command: tuple[str, ...]
-    """Argument vector; the first is the program. Started once a leg, with the node list in its environment."""
+    """Argument vector; the first is the program. Started once a leg, with the node list in its
+    environment."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables and values, sorted by variable, each variable once."""
     stage_in: tuple[StagedFile, ...] = ()
-    """From the laptop (``source``) to the leg's folder (``destination``), before ``compile_command``."""
+    """From the laptop (``source``) to the leg's folder (``destination``), before
+    ``compile_command``."""
     compile_command: tuple[str, ...] = ()
     """Run in the leg's folder before the start; empty: nothing to compile."""
     stage_out: tuple[StagedFile, ...] = ()
@@ -124,7 +118,7 @@ def _check_environment(environment: tuple[tuple[str, str], ...]) -> None:
     if len(environment) > ENVIRONMENT_MAX:
         raise FieldError(
             "environment",
-            f"the environment has {len(environment)} variables, at most {ENVIRONMENT_MAX} are allowed",
+            f"the environment has {len(environment)} variables, at most {ENVIRONMENT_MAX}",
             hint="put settings into a file and stage it in",
         )
     names = [name for name, _ in environment]
@@ -141,9 +135,11 @@ def _check_environment(environment: tuple[tuple[str, str], ...]) -> None:
                 f"the variable {name[:60]!r} is set by the site",
                 hint=f"choose a name that does not begin with {RESERVED_PREFIX}",
             )
-        if "\0" in value or len(value) > ARGUMENT_LENGTH_MAX:
-            raise FieldError(
-                "environment",
-                f"the value of the variable {name!r} is too long or has a zero byte",
-                hint=f"at most {ARGUMENT_LENGTH_MAX} characters",
-            )
+        if "\0" in value:
+            raise FieldError("environment", f"the value of the variable {name!r} has a zero byte")
+    if sum(len(name) + len(value.encode()) for name, value in environment) > ENVIRONMENT_BYTES_MAX:
+        raise FieldError(
+            "environment",
+            f"the environment is larger than {ENVIRONMENT_BYTES_MAX} bytes",
+            hint="put settings into a file and stage it in",
+        )
