@@ -1,4 +1,6 @@
-"""What changes a calendar: the records that its owner journals and replays. Each is complete in itself."""
+"""What changes a calendar: the records that its owner journals and replays. Each is complete in
+itself.
+"""
 
 from __future__ import annotations
 

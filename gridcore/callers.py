@@ -25,7 +25,9 @@ class Caller:
     subject: str
     """Subject of the certificate, or ``login:<name>`` for a login proven by the kernel."""
     login: str = ""
-    """Local account that the grid-mapfile (or the kernel) names; empty: known, but mapped to nobody."""
+    """Local account that the grid-mapfile (or the kernel) names; empty: known, but mapped to
+    nobody.
+    """
     accounts: tuple[str, ...] = ()
     """Charge accounts it may use; empty: any."""
     role: Role = Role.USER

@@ -8,8 +8,9 @@
     │   └── DeadlineError     no answer came in time; it may still have been carried out (4)
     └── ConflictError         the owner's book and the demand contradict each other (1)
 
-Only ``UnavailableError`` and its children are worth a retry; every verb of the protocol is idempotent, so a retry with
-the same request id is always safe. ``exit_code`` is what a command line returns for the fault (docs/exit-codes.md).
+Only ``UnavailableError`` and its children are worth a retry; every verb of the protocol is
+idempotent, so a retry with the same request id is always safe. ``exit_code`` is what a command line
+returns for the fault (docs/exit-codes.md).
 """
 
 from __future__ import annotations

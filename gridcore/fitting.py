@@ -1,7 +1,9 @@
-"""The search behind an inquiry: which starts are possible, with how many nodes, at what price; or why none is.
+"""The search behind an inquiry: which starts are possible, with how many nodes, at what price; or
+why none is.
 
-Pure functions over an owner's classes, rules, tariff and free room. The answer to a refused request is searched for as
-well: the earliest start at which it would fit, and the largest size that fits its window.
+Pure functions over an owner's classes, rules, tariff and free room. The answer to a refused request
+is searched for as well: the earliest start at which it would fit, and the largest size that fits
+its window.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ def find(
 ) -> Availability | Decline:
     """All starts for ``request`` in ``room``, or a ``Decline``.
 
-    ``lead_s``: nothing may start sooner than ``now + lead_s``. ``running``: the reservation that is being amended; its own
-    start may lie in the past and stays possible.
+    ``lead_s``: nothing may start sooner than ``now + lead_s``. ``running``: the reservation that is
+    being amended; its own start may lie in the past and stays possible.
     """
     classes = [
         each for each in calendar.classes.values() if set(request.features) <= set(each.features)
@@ -110,7 +112,9 @@ def _offers(
     latest_end: Instant,
     room: Mapping[str, AvailabilityProfile],
 ) -> list[Offer]:
-    """Every run of possible starts in every fitting class, in order of start, then price, then class."""
+    """Every run of possible starts in every fitting class, in order of start, then price, then
+    class.
+    """
     offers = []
     for each in classes:
         runs = room[each.name].starts(request.duration_s, earliest, latest_end, request.nodes_min)
@@ -175,7 +179,9 @@ def _earliest(
     now: Instant,
     room: Mapping[str, AvailabilityProfile],
 ) -> Instant | None:
-    """Earliest start for ``nodes_min`` nodes, never before the one asked for, whatever the window's end."""
+    """Earliest start for ``nodes_min`` nodes, never before the one asked for, whatever the window's
+    end.
+    """
     horizon = now + calendar.rules.horizon_s
     begin = max(request.earliest_start, soonest)
     found = [

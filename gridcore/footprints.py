@@ -1,7 +1,8 @@
 """What a reservation takes out of the free room, piece by piece.
 
-Usually one piece. A hold that is to replace a reservation takes only what the old one does not already cover, so that
-the room of both counts once until the change is committed (make before break)::
+Usually one piece. A hold that is to replace a reservation takes only what the old one does not
+already cover, so that the room of both counts once until the change is committed (make before
+break)::
 
     old      |####|####|####|
     new           |####|####|####|####|   twice as high

@@ -1,6 +1,7 @@
 """Slot ladders: short slots near, long slots far (calendar paper, sections 2.1 and 2.2).
 
-Slot edges are absolute multiples of the slot length, so that calendars of different levels line up whoever made them.
+Slot edges are absolute multiples of the slot length, so that calendars of different levels line up
+whoever made them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ SLOTS_MAX: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class LadderLevel:
-    """``count`` slots of ``length_s`` seconds; ``None``: as many as the horizon needs (last level only)."""
+    """``count`` slots of ``length_s`` seconds; ``None``: as many as the horizon needs (last level
+    only).
+    """
 
     length_s: int
     count: int | None = None
@@ -24,7 +27,9 @@ class LadderLevel:
 
 @dataclass(frozen=True, slots=True)
 class SlotLadder:
-    """Levels from the fundamental slot upwards; each length is an integer multiple of the one before."""
+    """Levels from the fundamental slot upwards; each length is an integer multiple of the one
+    before.
+    """
 
     levels: tuple[LadderLevel, ...]
 
@@ -84,10 +89,11 @@ class SlotLadder:
         return self.levels[0].length_s
 
     def edges(self, now: Instant, until: Instant) -> list[Instant]:
-        """Slot edges from the slot that holds ``now`` until the horizon covers ``until``, ascending.
+        """Slot edges from the slot that holds ``now`` until the horizon covers ``until``,
+        ascending.
 
-        A level ends early or late by less than one slot of the next level, so that the next level starts on a multiple
-        of its own length.
+        A level ends early or late by less than one slot of the next level, so that the next level
+        starts on a multiple of its own length.
         """
         at = now - now % self.levels[0].length_s
         edges = [at]

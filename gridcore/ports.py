@@ -1,8 +1,9 @@
-"""The two services of the grid as Python sees them, whatever carries the calls: gRPC, SSH, or nothing at all.
+"""The two services of the grid as Python sees them, whatever carries the calls: gRPC, SSH, or
+nothing at all.
 
-A port belongs to one caller, whose identity the carrier has proved; no method takes one. Refusals come back as ``Decline``;
-faults are exceptions of ``gridcore.errors``. Every method may raise ``UnavailableError`` and ``NotAuthorisedError``.
-``gridwire/v1`` is the same in Protocol Buffers.
+A port belongs to one caller, whose identity the carrier has proved; no method takes one. Refusals
+come back as ``Decline``; faults are exceptions of ``gridcore.errors``. Every method may raise
+``UnavailableError`` and ``NotAuthorisedError``. ``gridwire/v1`` is the same in Protocol Buffers.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class OutputChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """A file in an area: its path within it, size, and SHA-256 as lower-case hex (empty when not asked for)."""
+    """A file in an area: its path within it, size, and SHA-256 as lower-case hex (empty when not
+    asked for).
+    """
 
     path: str
     size_bytes: int
@@ -68,7 +71,9 @@ class FileStatus:
 
 
 class CalendarPort(Protocol):
-    """Everything that can be booked speaks this: agents, and managers over them (design: one protocol)."""
+    """Everything that can be booked speaks this: agents, and managers over them (design: one
+    protocol).
+    """
 
     async def describe(self) -> SiteDescription:
         """What the site is."""
@@ -79,7 +84,9 @@ class CalendarPort(Protocol):
         ...
 
     async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
-        """Phase one: a hold at the earliest start that fits, for ``ttl_s`` seconds or what the owner makes of it."""
+        """Phase one: a hold at the earliest start that fits, for ``ttl_s`` seconds or what the
+        owner makes of it.
+        """
         ...
 
     async def commit(self, reservation_id: str) -> Reservation | Decline:
@@ -169,7 +176,9 @@ class SitePort(Protocol):
     async def put_file(
         self, area: str, path: str, chunks: AsyncIterator[OutputChunk], *, mode: int, sha256: str
     ) -> FileStatus:
-        """Write a file; the first chunk's offset says where to go on. A wrong checksum is refused and the file dropped."""
+        """Write a file; the first chunk's offset says where to go on. A wrong checksum is refused
+        and the file dropped.
+        """
         ...
 
 

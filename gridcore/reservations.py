@@ -3,8 +3,9 @@
 Values only: nothing here changes. Everything that affects the life of a reservation is the table
 ``TRANSITIONS``; an event that the table does not name for a state changes nothing.
 
-The verbs follow the calendar paper, section 2.4 (inquiry and reserve as a variation on two-phase commit), with holds that
-have a lifetime (which the paper does not have). A refusal is a ``Decline`` and teaches enough to ask better.
+The verbs follow the calendar paper, section 2.4 (inquiry and reserve as a variation on two-phase
+commit), with holds that have a lifetime (which the paper does not have). A refusal is a ``Decline``
+and teaches enough to ask better.
 """
 
 from __future__ import annotations
@@ -89,15 +90,20 @@ def next_state(state: ReservationState, event: ReservationEvent) -> ReservationS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripRef:
-    """The trip a reservation is a leg of. Every participant learns all participants with the first hold."""
+    """The trip a reservation is a leg of. Every participant learns all participants with the first
+    hold.
+    """
 
     trip_id: str
     leg: str
     """Name of this leg, unique within the trip."""
     participants: tuple[str, ...] = ()
-    """Names of all sites that hold a leg, in the order of the legs; the same at every participant."""
+    """Names of all sites that hold a leg, in the order of the legs; the same at every participant.
+    """
     acceptors: tuple[str, ...] = ()
-    """Sites that keep the outcome of the trip, 2F+1 of them; empty: the single participant decides alone."""
+    """Sites that keep the outcome of the trip, 2F+1 of them; empty: the single participant decides
+    alone.
+    """
 
     def __post_init__(self) -> None:
         check_id("trip id", self.trip_id)
@@ -108,8 +114,9 @@ class TripRef:
 class ReservationRequest:
     """What somebody wants: ``nodes_min`` to ``nodes_max`` nodes for ``duration_s`` within a window.
 
-    The paper's six parameters (GUR and Catalina paper, section 3) and what the calendars need beside them.
-    ``nodes_min == nodes_max`` asks for an exact number. An exact start is a window of exactly ``duration_s``.
+    The paper's six parameters (GUR and Catalina paper, section 3) and what the calendars need
+    beside them. ``nodes_min == nodes_max`` asks for an exact number. An exact start is a window of
+    exactly ``duration_s``.
     """
 
     request_id: str
@@ -126,15 +133,20 @@ class ReservationRequest:
     budget_millicredits: int | None = None
     """Most that may be charged; ``None``: no limit."""
     start_is_fixed: bool = True
-    """False: once granted, the owner may move it earlier (never later) when room appears, as imprecise calendars do
-    (calendar paper, section 2.3)."""
+    """False: once granted, the owner may move it earlier (never later) when room appears, as
+    imprecise calendars do (calendar paper, section 2.3).
+    """
     notify_email: str = ""
     """Where the owner reports a failure; empty: nowhere."""
     trip: TripRef | None = None
     replaces: str | None = None
-    """Reservation that ends when this one is committed; until then the room of both counts once (make before break)."""
+    """Reservation that ends when this one is committed; until then the room of both counts once
+    (make before break).
+    """
     beneficiary: str = ""
-    """Subject for whom a manager asks; honoured only when the channel proves that the asker is a trusted manager."""
+    """Subject for whom a manager asks; honoured only when the channel proves that the asker is a
+    trusted manager.
+    """
 
     def __post_init__(self) -> None:
         check_id("request id", self.request_id)
@@ -177,7 +189,9 @@ class ReservationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Room, as of one version of a calendar: up to ``nodes`` nodes for any start in ``[start, start_until)``."""
+    """Room, as of one version of a calendar: up to ``nodes`` nodes for any start in ``[start,
+    start_until)``.
+    """
 
     start: Instant
     start_until: Instant
@@ -193,12 +207,16 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Availability:
-    """The positive answer to an inquiry: offers in order of their start, never overlapping within a resource class."""
+    """The positive answer to an inquiry: offers in order of their start, never overlapping within a
+    resource class.
+    """
 
     offers: tuple[Offer, ...]
     version: CalendarVersion
     known_until: Instant
-    """Starts before this instant that no offer names are not possible; beyond it the answer is silent: ask again."""
+    """Starts before this instant that no offer names are not possible; beyond it the answer is
+    silent: ask again.
+    """
 
 
 class DeclineRule(enum.StrEnum):
@@ -230,13 +248,17 @@ class DeclineRule(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decline:
-    """A refusal. ``earliest`` and ``nodes_now`` are what would work instead, as far as the owner can tell."""
+    """A refusal. ``earliest`` and ``nodes_now`` are what would work instead, as far as the owner
+    can tell.
+    """
 
     rule: DeclineRule
     message: str
     """One line: which rule, which window, what would pass."""
     earliest: Instant | None = None
-    """Earliest start at which the full size (``nodes_max``, else ``nodes_min``) would fit; ``None``: never, or unknown."""
+    """Earliest start at which the full size (``nodes_max``, else ``nodes_min``) would fit;
+    ``None``: never, or unknown.
+    """
     nodes_now: int = 0
     """Largest number of nodes that fits within the window asked for."""
     site: str = ""
@@ -273,9 +295,13 @@ class Reservation:
     created_at: Instant
     price_millicredits: int = 0
     hold_expires_at: Instant | None = None
-    """While HELD: when the owner lets go by itself, on the owner's clock. Always before ``interval.start``."""
+    """While HELD: when the owner lets go by itself, on the owner's clock. Always before
+    ``interval.start``.
+    """
     contact: str = ""
-    """``host:port`` where the first node of a leg can be reached by the other legs; empty: the site has none."""
+    """``host:port`` where the first node of a leg can be reached by the other legs; empty: the site
+    has none.
+    """
     parts: tuple[ReservationPart, ...] = field(default=())
 
     @property
@@ -300,7 +326,9 @@ class Reservation:
 
 
 def check_id(what: str, value: str) -> None:
-    """Refuse an identifier that is empty, too long, or has characters outside ``[A-Za-z0-9._:/+-]``."""
+    """Refuse an identifier that is empty, too long, or has characters outside
+    ``[A-Za-z0-9._:/+-]``.
+    """
     if not value or len(value) > ID_LENGTH_MAX:
         raise InputError(
             f"the {what} is missing or too long", hint=f"1 to {ID_LENGTH_MAX} characters"

@@ -1,7 +1,7 @@
 """What an owner publishes of its calendar, and the dated copies that others keep.
 
-A summary is a hint: it plans, it never promises (calendar paper, section 2.4). A ``ShadowCalendar`` therefore has no method that
-books; only the owner can say yes.
+A summary is a hint: it plans, it never promises (calendar paper, section 2.4). A ``ShadowCalendar``
+therefore has no method that books; only the owner can say yes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from gridcore.instants import Instant
 
 @dataclass(frozen=True, slots=True, order=True)
 class CalendarVersion:
-    """``number`` grows by one with each change; a new ``epoch`` (restart, restored journal) voids all earlier numbers."""
+    """``number`` grows by one with each change; a new ``epoch`` (restart, restored journal) voids
+    all earlier numbers.
+    """
 
     epoch: str
     number: int
@@ -32,7 +34,9 @@ class SummarySlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSummary:
-    """Slots of one resource class in ascending order, without gaps; after the last one ``capacity`` nodes are free."""
+    """Slots of one resource class in ascending order, without gaps; after the last one ``capacity``
+    nodes are free.
+    """
 
     name: str
     capacity: int
@@ -71,7 +75,9 @@ class CalendarSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryDelta:
-    """Changes from one version to a later one: the slots that are new or different, by resource class."""
+    """Changes from one version to a later one: the slots that are new or different, by resource
+    class.
+    """
 
     site: str
     since: CalendarVersion
@@ -121,7 +127,9 @@ class ShadowCalendar:
         return True
 
     def update(self, delta: SummaryDelta) -> bool:
-        """Apply a delta; False when there is a gap: the copy is dropped, and a full summary must be asked for."""
+        """Apply a delta; False when there is a gap: the copy is dropped, and a full summary must be
+        asked for.
+        """
         known = self.summary
         if known is None or known.version != delta.since or delta.site != self.site:
             self.gaps += 1

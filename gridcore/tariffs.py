@@ -1,4 +1,6 @@
-"""What time costs. A tariff is asked with the facts of a request and answers in integer millicredits."""
+"""What time costs. A tariff is asked with the facts of a request and answers in integer
+millicredits.
+"""
 
 from __future__ import annotations
 
