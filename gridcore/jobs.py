@@ -36,6 +36,21 @@ class JobState(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Companion:
+    """Another leg of the same trip, as a leg's task is told of it (``GRID_COMPANIONS``)."""
+
+    leg: str
+    site: str
+    nodes: int
+    contact: str = ""
+    """``host:port`` where its first node listens; empty: the site names none."""
+
+    def __post_init__(self) -> None:
+        check_id("leg name", self.leg)
+        check_id("site", self.site)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """What to run, on how many nodes, for how long."""
 
@@ -55,6 +70,8 @@ class JobSpec:
     features: tuple[str, ...] = ()
     notify_email: str = ""
     quality_of_service: str = ""
+    companions: tuple[Companion, ...] = ()
+    """The other legs of the trip that the reservation belongs to."""
 
     def __post_init__(self) -> None:
         check_id("request id", self.request_id)

@@ -75,8 +75,20 @@ class Variable(_message.Message):
     value: str
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
+class Companion(_message.Message):
+    __slots__ = ("leg", "site", "nodes", "contact")
+    LEG_FIELD_NUMBER: _ClassVar[int]
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    CONTACT_FIELD_NUMBER: _ClassVar[int]
+    leg: str
+    site: str
+    nodes: int
+    contact: str
+    def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., nodes: _Optional[int] = ..., contact: _Optional[str] = ...) -> None: ...
+
 class JobSpec(_message.Message):
-    __slots__ = ("request_id", "name", "account", "nodes", "limit_s", "argv", "script", "environment", "reservation_id", "features", "notify_email", "quality_of_service")
+    __slots__ = ("request_id", "name", "account", "nodes", "limit_s", "argv", "script", "environment", "reservation_id", "features", "notify_email", "quality_of_service", "companions")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +101,7 @@ class JobSpec(_message.Message):
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     NOTIFY_EMAIL_FIELD_NUMBER: _ClassVar[int]
     QUALITY_OF_SERVICE_FIELD_NUMBER: _ClassVar[int]
+    COMPANIONS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     name: str
     account: str
@@ -101,7 +114,8 @@ class JobSpec(_message.Message):
     features: _containers.RepeatedScalarFieldContainer[str]
     notify_email: str
     quality_of_service: str
-    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., account: _Optional[str] = ..., nodes: _Optional[int] = ..., limit_s: _Optional[int] = ..., argv: _Optional[_Iterable[str]] = ..., script: _Optional[str] = ..., environment: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., reservation_id: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., notify_email: _Optional[str] = ..., quality_of_service: _Optional[str] = ...) -> None: ...
+    companions: _containers.RepeatedCompositeFieldContainer[Companion]
+    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., account: _Optional[str] = ..., nodes: _Optional[int] = ..., limit_s: _Optional[int] = ..., argv: _Optional[_Iterable[str]] = ..., script: _Optional[str] = ..., environment: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., reservation_id: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., notify_email: _Optional[str] = ..., quality_of_service: _Optional[str] = ..., companions: _Optional[_Iterable[_Union[Companion, _Mapping]]] = ...) -> None: ...
 
 class Job(_message.Message):
     __slots__ = ("job_id", "site", "owner", "spec", "state", "submitted_at", "planned_start", "started_at", "started_precise", "ended_at", "exit_code", "node_names", "reason")
