@@ -1,0 +1,22 @@
+"""`make bench`: run every benchmark, print one table, and write the figures as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench import profile_cost
+from bench.figures import show, write
+
+REPORT = Path(__file__).resolve().parent.parent / "build" / "bench.json"
+BENCHMARKS = (profile_cost.measure,)
+
+
+def main() -> None:
+    """Measure all there is to measure; a missed target is shown and is no failure."""
+    figures = [figure for measure in BENCHMARKS for figure in measure()]
+    show(figures)
+    write(figures, REPORT)
+
+
+if __name__ == "__main__":
+    main()
