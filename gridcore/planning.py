@@ -1,0 +1,253 @@
+"""Sweep, the planning half: where and when the legs of a trip can go, given what the sites
+answered.
+
+Pure functions over the availability that inquiries returned. Within that knowledge the answer is
+exact: the earliest common start that exists, not the first one that a walk in steps happens to
+meet. The argument is short. Each site's room is a step function of the start; whether all sites
+together can take the trip is therefore constant between two neighbouring edges of these functions,
+so it is enough to look at the first start behind each edge, in order.
+
+The paper distributes nodes preferentially to the least loaded system (GUR paper, section 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gridcore.instants import Instant
+from gridcore.trip_wishes import Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gridcore.reservations import Availability, Offer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteShare:
+    """How many nodes of a trip one site may take."""
+
+    name: str
+    nodes_min: int
+    nodes_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedLeg:
+    """One site's part of a plan; nobody has promised it yet."""
+
+    name: str
+    nodes: int
+    start: Instant
+    price_millicredits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A common start and a distribution of nodes, in the order of the shares."""
+
+    start: Instant
+    legs: tuple[PlannedLeg, ...]
+
+    @property
+    def price_millicredits(self) -> int:
+        """What all legs cost together."""
+        return sum(leg.price_millicredits for leg in self.legs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoPlan:
+    """Nothing fits before ``known_until``; beyond it the sites have not been asked."""
+
+    known_until: Instant
+    short_sites: tuple[str, ...]
+    """Sites that never have their minimum within what is known."""
+    nodes_now: int
+    """Most nodes that all sites together have at one common start."""
+    cheapest_millicredits: int | None
+    """Least price of a start that fits but costs too much; ``None``: price was not the reason."""
+
+
+def plan_common_start(
+    shares: Sequence[SiteShare],
+    availability: Mapping[str, Availability],
+    nodes_total: int,
+    *,
+    not_before: Instant = 0,
+    budget_millicredits: int | None = None,
+    objective: Objective = Objective.EARLIEST_FINISH,
+    fill_order: Sequence[str] = (),
+) -> Plan | NoPlan:
+    """The best start that all sites of ``shares`` have in common, with ``nodes_total`` nodes in
+    all.
+
+    ``availability`` has an entry for each share. ``fill_order``: who gets nodes beyond its minimum
+    first; default the order of ``shares``. For the lowest cost the cheapest sites are filled first.
+    """
+    known_until = min((availability[share.name].known_until for share in shares), default=0)
+    edges = _edges((availability[share.name] for share in shares), not_before, known_until)
+    order = list(fill_order) or [share.name for share in shares]
+    best: Plan | None = None
+    nodes_now, cheapest = 0, None
+    served: set[str] = set()
+    cursors = {share.name: _Cursor(availability[share.name], share) for share in shares}
+    for start in edges:
+        offers = {name: cursor.at(start) for name, cursor in cursors.items()}
+        served.update(name for name, offer in offers.items() if offer is not None)
+        room = [(share, offers[share.name]) for share in shares]
+        within = sum(
+            min(share.nodes_max, offer.nodes) for share, offer in room if offer is not None
+        )
+        if any(offer is None for _, offer in room):
+            continue
+        nodes_now = max(nodes_now, within)
+        if within < nodes_total:
+            continue
+        found = {name: offer for name, offer in offers.items() if offer is not None}
+        plan = _distribute(shares, found, nodes_total, start, _filling(order, found, objective))
+        price = plan.price_millicredits
+        if budget_millicredits is not None and price > budget_millicredits:
+            plan = _distribute(
+                shares, found, nodes_total, start, _filling(order, found, Objective.LOWEST_COST)
+            )
+            price = plan.price_millicredits
+            if price > budget_millicredits:
+                cheapest = price if cheapest is None else min(cheapest, price)
+                continue
+        if objective is Objective.EARLIEST_FINISH:
+            return plan
+        if best is None or price < best.price_millicredits:
+            best = plan
+    if best is not None:
+        return best
+    return NoPlan(
+        known_until=known_until,
+        short_sites=tuple(share.name for share in shares if share.name not in served),
+        nodes_now=nodes_now,
+        cheapest_millicredits=cheapest,
+    )
+
+
+def plan_single(
+    shares: Sequence[SiteShare],
+    availability: Mapping[str, Availability],
+    nodes_total: int,
+    *,
+    not_before: Instant = 0,
+    budget_millicredits: int | None = None,
+    objective: Objective = Objective.EARLIEST_FINISH,
+) -> Plan | NoPlan:
+    """The best start at any one site (the paper's Disneyland); ties go to the earlier share."""
+    plans: list[tuple[tuple[int, int, int], Plan]] = []
+    refusals: list[NoPlan] = []
+    for position, share in enumerate(shares):
+        alone = SiteShare(name=share.name, nodes_min=nodes_total, nodes_max=nodes_total)
+        answer = plan_common_start(
+            [alone],
+            availability,
+            nodes_total,
+            not_before=not_before,
+            budget_millicredits=budget_millicredits,
+            objective=objective,
+        )
+        if isinstance(answer, NoPlan):
+            refusals.append(answer)
+        elif objective is Objective.EARLIEST_FINISH:
+            plans.append(((answer.start, answer.price_millicredits, position), answer))
+        else:
+            plans.append(((answer.price_millicredits, answer.start, position), answer))
+    if plans:
+        return min(plans, key=lambda ranked: ranked[0])[1]
+    costs = [each.cheapest_millicredits for each in refusals if each.cheapest_millicredits]
+    return NoPlan(
+        known_until=min((each.known_until for each in refusals), default=0),
+        short_sites=tuple(share.name for share in shares),
+        nodes_now=max((each.nodes_now for each in refusals), default=0),
+        cheapest_millicredits=min(costs, default=None),
+    )
+
+
+def by_load(shares: Sequence[SiteShare], availability: Mapping[str, Availability]) -> list[str]:
+    """Names of the shares, the least loaded first: who could start earliest, then who has most room
+    there; ties keep the order of preference (paper: "in order of the least loaded system").
+    """
+
+    def load(position: int) -> tuple[int, int, int]:
+        offers = availability[shares[position].name].offers
+        if not offers:
+            return (availability[shares[position].name].known_until, 0, position)
+        return (offers[0].start, -offers[0].nodes, position)
+
+    return [shares[position].name for position in sorted(range(len(shares)), key=load)]
+
+
+def _edges(
+    answers: Iterable[Availability], not_before: Instant, known_until: Instant
+) -> list[Instant]:
+    """Every start behind which the answer may change, ascending."""
+    edges = {not_before}
+    for answer in answers:
+        for offer in answer.offers:
+            edges.update((offer.start, offer.start_until))
+    return sorted(edge for edge in edges if not_before <= edge < known_until)
+
+
+class _Cursor:
+    """Walks one site's offers along rising starts, so that a whole search reads each offer once."""
+
+    def __init__(self, answer: Availability, share: SiteShare) -> None:
+        self._coming = sorted(answer.offers, key=lambda offer: offer.start, reverse=True)
+        self._current: list[Offer] = []
+        self._share = share
+
+    def at(self, start: Instant) -> Offer | None:
+        """The offer with most nodes for ``start``, of equal ones the cheapest; ``None``: not the
+        minimum. ``start`` must not fall from one call to the next.
+        """
+        while self._coming and self._coming[-1].start <= start:
+            self._current.append(self._coming.pop())
+        self._current = [offer for offer in self._current if start < offer.start_until]
+        share = self._share
+        usable = [offer for offer in self._current if offer.nodes >= share.nodes_min]
+        return max(
+            usable,
+            key=lambda offer: (min(offer.nodes, share.nodes_max), -offer.unit_price_millicredits),
+            default=None,
+        )
+
+
+def _filling(order: Sequence[str], offers: Mapping[str, Offer], objective: Objective) -> list[str]:
+    if objective is Objective.EARLIEST_FINISH:
+        return list(order)
+    rank = {name: position for position, name in enumerate(order)}
+    return sorted(order, key=lambda name: (offers[name].unit_price_millicredits, rank[name]))
+
+
+def _distribute(
+    shares: Sequence[SiteShare],
+    offers: Mapping[str, Offer],
+    nodes_total: int,
+    start: Instant,
+    filling: Sequence[str],
+) -> Plan:
+    """Minimums everywhere, then the rest in the order of ``filling``. The caller knows that it
+    fits.
+    """
+    nodes = {share.name: share.nodes_min for share in shares}
+    most = {share.name: min(share.nodes_max, offers[share.name].nodes) for share in shares}
+    left = nodes_total - sum(nodes.values())
+    for name in filling:
+        more = min(left, most[name] - nodes[name])
+        nodes[name] += more
+        left -= more
+    legs = tuple(
+        PlannedLeg(
+            name=share.name,
+            nodes=nodes[share.name],
+            start=start,
+            price_millicredits=offers[share.name].price_millicredits(nodes[share.name]),
+        )
+        for share in shares
+    )
+    return Plan(start=start, legs=legs)
