@@ -1,1 +1,6 @@
-"""Resource managers: the ways a site starts, limits and stops the processes of a job."""
+"""Back ends under the local scheduler: what really starts, limits and ends tasks on nodes.
+
+``base`` is the port. ``host`` runs processes of this machine, ``simulated`` is its twin in virtual
+time; Slurm and Grid Engine will be further modules behind the same port. None of them decides what
+runs when: that is the scheduler's business.
+"""

@@ -1,0 +1,386 @@
+"""The ``host`` back end: really runs tasks, as processes of this machine (Linux).
+
+Its nodes are what the site declares, down to a laptop that offers 158 of them; it counts nothing
+and refuses nothing for lack of room, which is the scheduler's business. A task of several nodes is
+one command, as a batch script is on its first node; ``GRID_NODE_NAMES`` tells it all of them.
+
+Everything that must outlive this daemon is done by a supervisor process for each task (see
+``supervisor``); this class lays out the order, spawns the supervisor, and reads its records when
+the wake pipe or the supervisor's end says so. Under systemd the unit of the daemon needs
+``KillMode=process``, or a restart of the daemon takes the supervisors with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gridcore.errors import InputError, UnavailableError
+from gridio.clock import Clock
+from local_sched.resource_managers.base import (
+    EndReason,
+    Launch,
+    NodeDescription,
+    OutputStream,
+    TaskEvent,
+    TaskEventKind,
+    check_grace,
+)
+from local_sched.resource_managers.output_following import follow_file
+from local_sched.resource_managers.processes import is_alive, sweep_task
+from local_sched.resource_managers.run_accounts import RunAs, resolve_account
+from local_sched.resource_managers.spawning import log_tail, spawn_supervisor
+from local_sched.resource_managers.task_folders import TaskFolders
+from local_sched.resource_managers.task_records import (
+    ENDED,
+    STARTED,
+    STOP,
+    read_record,
+    write_record,
+)
+from local_sched.resource_managers.wake_pipe import WakePipe
+
+if TYPE_CHECKING:
+    from local_sched.resource_managers.task_records import EndRecord
+
+POLL_S = 0.2
+"""How often records are looked at when nothing else can tell: only from the planned start to the
+report of it, and always where the kernel has no process descriptors."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A task that is not known to be over."""
+
+    folder: Path
+    start_not_before: float
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    supervisor_pid: int = 0
+    supervisor_fd: int | None = None
+    """Process descriptor: readable when the supervisor is gone; None where there is none."""
+    is_start_told: bool = False
+    is_end_told: bool = False
+
+
+def detected_nodes() -> tuple[NodeDescription, ...]:
+    """One node for each processor that this process may use, named after the machine."""
+    name = os.uname().nodename
+    return tuple(
+        NodeDescription(name=f"{name}-{number}") for number in range(len(os.sched_getaffinity(0)))
+    )
+
+
+class HostResourceManager:
+    """A ``ResourceManager`` over the processes of this machine; one at a time for each ``root``."""
+
+    def __init__(
+        self,
+        *,
+        root: Path,
+        clock: Clock,
+        nodes: tuple[NodeDescription, ...],
+        run_as: RunAs = RunAs.LOGIN,
+    ) -> None:
+        """Keep tasks below ``root``, an absolute folder of the daemon's own on a local disk."""
+        if sys.platform != "linux":
+            raise InputError("the host back end runs on Linux only")
+        if len({node.name for node in nodes}) != len(nodes):
+            raise InputError("two nodes have the same name")
+        self._folders = TaskFolders(root.absolute())
+        self._clock = clock
+        self._nodes = nodes
+        self._run_as = run_as
+        self._watched: dict[str, _Watched] = {}
+        self._events: asyncio.Queue[TaskEvent | None] = asyncio.Queue()
+        self._wake_pipe = WakePipe(self._folders.wake_pipe, self._observe)
+        self._poll_timer: asyncio.TimerHandle | None = None
+        self._is_open = False
+        self._is_closed = False
+
+    # --- the port --------------------------------------------------------------------------------
+
+    async def nodes(self) -> tuple[NodeDescription, ...]:
+        """The declared nodes."""
+        return self._nodes
+
+    async def launch(self, launch: Launch) -> None:
+        """Take the order durably and start its supervisor, which waits for the moment."""
+        self._open()
+        folder = await asyncio.to_thread(self._prepare, launch)
+        if launch.job_id in self._watched or self._folders.end_record(folder) is not None:
+            return
+        watched = _Watched(folder=folder, start_not_before=launch.start_not_before or 0.0)
+        try:
+            pid = spawn_supervisor(folder)
+        except OSError as fault:
+            raise UnavailableError(
+                f"cannot start a supervisor for task {launch.job_id}: {fault.strerror}"
+            ) from fault
+        self._watched[launch.job_id] = watched
+        self._watch(launch.job_id, watched, pid)
+        self._arm_poll()
+
+    async def stop(self, job_id: str, grace_s: float) -> None:
+        """Write the wish down and tell the supervisor of it."""
+        self._open()
+        check_grace(grace_s)
+        folder = self._folders.folder(job_id)
+        if self._folders.end_record(folder) is not None:
+            return
+        await asyncio.to_thread(
+            write_record, str(folder / STOP), {"grace_s": float(grace_s)}, once=False
+        )
+        self._tell_wish(job_id)
+
+    async def events(self) -> AsyncIterator[TaskEvent]:
+        """What happens, until ``close``. For one reader."""
+        while True:
+            event = await self._events.get()
+            if event is None:
+                self._events.put_nowait(None)
+                return
+            yield event
+
+    async def recover(self) -> list[TaskEvent]:
+        """Read all folders; follow the living, report the others."""
+        self._open()
+        events = []
+        for job_id in self._folders.active_ids():
+            event = self._recover_one(job_id)
+            if event is not None:
+                events.append(event)
+        self._arm_poll()
+        return events
+
+    async def forget(self, job_id: str) -> None:
+        """Move the task's records aside; its output stays."""
+        await asyncio.to_thread(self._folders.retire, job_id)
+
+    def output_path(self, job_id: str, stream: OutputStream) -> Path:
+        """The file of the stream, in the task's working folder."""
+        order = self._folders.order(self._folders.folder(job_id))
+        is_stdout = stream is OutputStream.STDOUT
+        return Path(order["workdir"], order["stdout_name" if is_stdout else "stderr_name"])
+
+    def follow(self, job_id: str, stream: OutputStream, offset: int = 0) -> AsyncIterator[bytes]:
+        """The bytes of a stream as they come, until the task is over."""
+        path = self.output_path(job_id, stream)
+        owner_uid = self._folders.order(self._folders.folder(job_id))["account"]["uid"]
+        watched = self._watched.get(job_id)
+        over = watched.over if watched is not None else asyncio.Event()
+        if watched is None:
+            over.set()
+        return follow_file(path, offset, owner_uid, over)
+
+    async def close(self) -> None:
+        """Let go of everything; tasks and supervisors go on."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._poll_timer is not None:
+            self._poll_timer.cancel()
+        self._wake_pipe.close()
+        for watched in self._watched.values():
+            self._unwatch(watched)
+            watched.over.set()
+        self._watched.clear()
+        self._events.put_nowait(None)
+
+    def sandbox(self, job_id: str) -> Path:
+        """The folder the task works in unless its order names another; may not exist yet."""
+        return self._folders.sandbox(job_id)
+
+    # --- supervisors -----------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        if self._is_closed:
+            raise UnavailableError("this resource manager was closed")
+        if not self._is_open:
+            self._wake_pipe.open()
+            self._is_open = True
+
+    def _prepare(self, launch: Launch) -> Path:
+        """In a thread: ask for the account and wait for the disk."""
+        return self._folders.prepare(launch, resolve_account(launch.login, self._run_as))
+
+    def _watch(self, job_id: str, watched: _Watched, pid: int) -> None:
+        """Get to know when the supervisor is gone."""
+        watched.supervisor_pid = pid
+        try:
+            watched.supervisor_fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            asyncio.get_running_loop().call_soon(self._supervisor_gone, job_id)
+            return
+        except OSError:  # a kernel before 5.3: polling has to do
+            watched.supervisor_fd = None
+            return
+        asyncio.get_running_loop().add_reader(watched.supervisor_fd, self._supervisor_gone, job_id)
+
+    def _unwatch(self, watched: _Watched) -> None:
+        if watched.supervisor_fd is not None:
+            asyncio.get_running_loop().remove_reader(watched.supervisor_fd)
+            os.close(watched.supervisor_fd)
+            watched.supervisor_fd = None
+        try:
+            os.waitpid(watched.supervisor_pid, os.WNOHANG)
+        except ChildProcessError:
+            return  # a child of an earlier daemon; the system collects it
+
+    def _supervisor_gone(self, job_id: str) -> None:
+        """Its last word was the end record; without one, somebody has to find out."""
+        watched = self._watched.get(job_id)
+        if watched is None:
+            return
+        self._unwatch(watched)
+        self._observe(job_id)
+        if not watched.is_end_told:
+            fence = self._folders.fence(watched.folder)
+            if fence is not None and is_alive(fence):
+                # It gave way to another supervisor, which was there first.
+                self._watch(job_id, watched, fence["pid"])
+                self._tell_wish(job_id)
+                return
+            if not self._settle_lost(job_id, watched.folder):
+                asyncio.get_running_loop().call_soon(self._supervisor_gone, job_id)
+                return
+            self._observe(job_id)
+        del self._watched[job_id]
+
+    def _tell_wish(self, job_id: str) -> None:
+        """If there is a wish to end the task, make its supervisor read it."""
+        watched = self._watched.get(job_id)
+        if watched is None or not (watched.folder / STOP).exists():
+            return
+        try:
+            if watched.supervisor_fd is not None:
+                signal.pidfd_send_signal(watched.supervisor_fd, signal.SIGUSR1)
+            else:
+                os.kill(watched.supervisor_pid, signal.SIGUSR1)
+        except ProcessLookupError:
+            return  # its end is on the way to us
+
+    def _settle_lost(self, job_id: str, folder: Path) -> bool:
+        """Nobody is alive: make that sure, and write it down. False when a supervisor turned up."""
+        fence = self._folders.fence(folder)
+        if fence is None:
+            if not self._folders.take_fence(folder):
+                return False
+            message = "it never ran: its supervisor did not come up"
+        elif is_alive(fence):
+            return False
+        else:
+            swept = sweep_task(job_id, fence, self._folders.order(folder)["account"]["uid"])
+            message = f"its supervisor is gone without a record; {swept} processes killed"
+        record: EndRecord = {
+            "reason": EndReason.LOST.value,
+            "exit_code": None,
+            "signal_number": None,
+            "ended_at": self._clock.now_precise(),
+            "message": f"{message}{log_tail(folder)}",
+            "cpu_s": None,
+        }
+        write_record(str(folder / ENDED), record, once=True)
+        return True
+
+    # --- records to events -----------------------------------------------------------------------
+
+    def _observe(self, job_id: str) -> None:
+        """Tell whatever the records of the task hold and was not told yet."""
+        watched = self._watched.get(job_id)
+        if watched is None or watched.is_end_told:
+            return
+        if not watched.is_start_told:
+            started = self._start_event(job_id, watched.folder)
+            if started is not None:
+                watched.is_start_told = True
+                self._events.put_nowait(started)
+        ended = self._end_event(job_id, watched.folder)
+        if ended is not None:
+            watched.is_end_told = True
+            self._events.put_nowait(ended)
+            watched.over.set()
+
+    def _recover_one(self, job_id: str) -> TaskEvent | None:
+        """The latest event of the task, which is followed from now on unless it is over."""
+        folder = self._folders.folder(job_id)
+        ended = self._end_event(job_id, folder)
+        if ended is not None:
+            return ended
+        if job_id in self._watched:
+            return self._start_event(job_id, folder)
+        fence = self._folders.fence(folder)
+        if (fence is None or not is_alive(fence)) and self._settle_lost(job_id, folder):
+            return self._end_event(job_id, folder)
+        fence = self._folders.fence(folder)
+        start_not_before = self._folders.order(folder)["start_not_before"] or 0.0
+        watched = _Watched(folder=folder, start_not_before=start_not_before)
+        self._watched[job_id] = watched
+        started = self._start_event(job_id, folder)
+        watched.is_start_told = started is not None
+        if fence is not None:
+            self._watch(job_id, watched, fence["pid"])
+        return started
+
+    def _start_event(self, job_id: str, folder: Path) -> TaskEvent | None:
+        started = read_record(str(folder / STARTED))
+        if started is None:
+            return None
+        return TaskEvent(
+            job_id=job_id,
+            kind=TaskEventKind.STARTED,
+            at=started["actual_start"],
+            pid=started["pid"],
+            actual_start=started["actual_start"],
+        )
+
+    def _end_event(self, job_id: str, folder: Path) -> TaskEvent | None:
+        ended = self._folders.end_record(folder)
+        if ended is None:
+            return None
+        started = read_record(str(folder / STARTED)) or {}
+        reason = EndReason(ended["reason"])
+        return TaskEvent(
+            job_id=job_id,
+            kind=TaskEventKind.LOST if reason is EndReason.LOST else TaskEventKind.ENDED,
+            at=ended["ended_at"],
+            pid=started.get("pid"),
+            actual_start=started.get("actual_start"),
+            exit_code=ended["exit_code"],
+            signal_number=ended["signal_number"],
+            reason=reason,
+            message=ended["message"],
+            cpu_s=ended["cpu_s"],
+        )
+
+    # --- polling, where nothing else can tell ----------------------------------------------------
+
+    def _arm_poll(self) -> None:
+        if self._poll_timer is None and not self._is_closed and self._needs_poll():
+            self._poll_timer = asyncio.get_running_loop().call_later(POLL_S, self._poll)
+
+    def _needs_poll(self) -> list[str]:
+        """Tasks of which something may have happened that no descriptor tells."""
+        return [
+            job_id
+            for job_id, watched in self._watched.items()
+            if watched.supervisor_fd is None or not watched.is_start_told
+        ]
+
+    def _poll(self) -> None:
+        self._poll_timer = None
+        now = self._clock.now_precise()
+        for job_id in self._needs_poll():
+            watched = self._watched[job_id]
+            if now >= watched.start_not_before:
+                self._observe(job_id)
+            if watched.supervisor_fd is None:
+                fence = self._folders.fence(watched.folder)
+                if fence is not None and not is_alive(fence):
+                    self._supervisor_gone(job_id)
+        self._arm_poll()
