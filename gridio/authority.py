@@ -1,7 +1,7 @@
 """A grid's certificate authority as a folder: whoever owns the folder decides who is who.
 
     DIR/root.pem          the authority's certificate; public, given to every site and user
-    DIR/root-key.pem      its private key (0600), the one secret of the grid; keep it off the network
+    DIR/root-key.pem      its private key (0600), the grid's one secret; keep it off the network
     DIR/issued.jsonl      one line a certificate signed: by which key, serial, subject, from, until
 
 The same command issues and renews. A renewal keeps the private key, so that a running daemon whose
@@ -202,7 +202,7 @@ class Authority:
         return [line for line in lines if line is not None]
 
     def _key_identifier(self) -> str:
-        """The key's digest: tells what this key signed from what a replaced one did, which is void."""
+        """The key's digest: tells what it signed from what a replaced key did, which is void."""
         public_key = self._signer.key.public_key()
         return x509.SubjectKeyIdentifier.from_public_key(public_key).digest.hex()
 

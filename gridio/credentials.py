@@ -42,6 +42,7 @@ not write.
 _UNUSABLE = (
     x509.ExtensionNotFound,
     x509.DuplicateExtension,
+    x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
     UnsupportedAlgorithm,
     ValueError,
@@ -146,7 +147,7 @@ def read_roots(root_pem: bytes) -> Sequence[x509.Certificate]:
         raise InputError(f"{ROOT_FILE} has at most {CERTIFICATE_SIZE_MAX} bytes")
     try:
         return x509.load_pem_x509_certificates(root_pem)
-    except ValueError as fault:
+    except _UNUSABLE as fault:
         raise InputError(
             f"{ROOT_FILE} holds no certificate in PEM form", hint="copy it from the authority again"
         ) from fault
@@ -204,10 +205,10 @@ def _root_problems(
 ) -> list[GridError]:
     issuers = [root for root in roots if _is_authority(root) and _has_signed(root, certificate)]
     if not issuers:
-        issuer = certificate.issuer.rfc4514_string()
+        issuer = _issuer(certificate)
         return [
             NotAuthorisedError(
-                f"the certificate of {subject} was signed by a foreign authority ({issuer[:200]})",
+                f"the certificate of {subject} was signed by a foreign authority{issuer}",
                 hint=f"get one from the authority in {ROOT_FILE}, or its {ROOT_FILE}",
             )
         ]
@@ -221,6 +222,15 @@ def _root_problems(
             )
         ]
     return []
+
+
+def _issuer(certificate: x509.Certificate) -> str:
+    """Who claims to have signed: printable and bounded, for the name may be anything."""
+    try:
+        name = certificate.issuer.rfc4514_string()
+    except _UNUSABLE:
+        return ""
+    return f" ({''.join(sign for sign in name[:200] if sign.isprintable())})"
 
 
 def _is_authority(root: x509.Certificate) -> bool:

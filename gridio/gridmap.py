@@ -32,7 +32,7 @@ ACCOUNTS_MAX = 256
 
 _LINE = re.compile(
     r"""\s* (?: "(?P<quoted> (?: [^"\\] | \\["\\] )* )" | (?P<plain> [^\s"\#]\S* ) )
-        \s+ (?P<names> [^\s\#]+ (?: \s*,\s* [^\s\#,]+ )* ) \s* (?: \#.* )?""",
+        \s+ (?P<names> [^\s\#,]+ (?: \s*,\s* [^\s\#,]+ )* ) \s* (?: \#.* )?""",
     re.VERBOSE,
 )
 _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}")

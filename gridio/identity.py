@@ -138,7 +138,7 @@ def read_certificate(pem_or_der: bytes) -> x509.Certificate:
         if b"-----BEGIN" in pem_or_der:
             return x509.load_pem_x509_certificate(pem_or_der)
         return x509.load_der_x509_certificate(pem_or_der)
-    except (ValueError, TypeError) as fault:
+    except (ValueError, TypeError, x509.InvalidVersion) as fault:
         raise InputError("this is not a certificate in PEM or DER form") from fault
 
 
@@ -151,7 +151,7 @@ def subject_of(pem_or_der: bytes) -> str:
     return _subject_in(read_certificate(pem_or_der))
 
 
-def subject_of_peer(auth_context: Mapping[str, Iterable[bytes]], now: Instant) -> str:
+def subject_of_peer(auth_context: Mapping[str, Iterable[bytes] | bytes], now: Instant) -> str:
     """The grid identity that a gRPC peer proved: ``context.auth_context()`` of a servicer.
 
     TLS looks at a certificate's dates once, when the connection is made. A channel may stay open
@@ -159,7 +159,9 @@ def subject_of_peer(auth_context: Mapping[str, Iterable[bytes]], now: Instant) -
     ``NotAuthorisedError`` when the peer showed no certificate (a local socket or an insecure
     channel proves nothing in this way) or when it has expired since.
     """
-    certificates = list(auth_context.get("x509_pem_cert", ()))
+    shown = auth_context.get("x509_pem_cert", ())
+    # gRPC gives a list of them, whatever its published type stubs say.
+    certificates = [shown] if isinstance(shown, bytes) else list(shown)
     if len(certificates) != 1:
         raise NotAuthorisedError(
             "the caller showed no certificate",
@@ -209,7 +211,7 @@ def _subject_in(certificate: x509.Certificate) -> str:
     parts: list[str] = []
     try:
         relative_names = certificate.subject.rdns
-    except ValueError as fault:
+    except (ValueError, TypeError) as fault:
         raise NotAuthorisedError("the certificate's subject cannot be read") from fault
     for relative_name in relative_names:
         attributes = list(relative_name)

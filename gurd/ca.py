@@ -13,7 +13,7 @@ work.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,8 +26,8 @@ from gridio.authority import ROOT_KEY_FILE, Authority
 from gridio.certificates import LOOPBACK_HOSTS, fingerprint
 from gridio.clock import SystemClock
 from gridio.credentials import Credential
-from gridio.gridmap import add_to_grid_map, grid_map_entry
-from gridio.identity import end_of, utc_text
+from gridio.gridmap import GridMapEntry, add_to_grid_map, grid_map_entry
+from gridio.identity import GridIdentity, Role, end_of, utc_text
 from gridio.ids import RandomIds
 
 ca_app = typer.Typer(
@@ -71,7 +71,7 @@ def init(
         _print(
             facts,
             [
-                f"The authority of the grid {grid} is in {folder}, valid until {facts['not_after']}.",
+                f"The authority of grid {grid} is in {folder}, valid until {facts['not_after']}.",
                 f"Guard {folder / ROOT_KEY_FILE}: whoever reads it can be anybody on this grid.",
                 f"Next: gurd ca site {folder} NAME --host HOST --out FOLDER",
             ],
@@ -112,9 +112,10 @@ def manager(
     with _told("manager"):
         authority = Authority.open(folder, RandomIds())
         hosts = _all_hosts(host, loopback=loopback)
+        entry = _entry(authority.grid, Role.MANAGER, name, ["@manager"])
         credential = authority.issue_manager(name, out, _now(), hosts=hosts, force=force)
         if grid_map is not None:
-            add_to_grid_map(grid_map, grid_map_entry(credential.subject, ["@manager"]))
+            add_to_grid_map(grid_map, entry)
         _print_credential(credential, out, as_json=as_json)
 
 
@@ -138,10 +139,11 @@ def user(
             raise InputError("--account needs --grid-map, the file where accounts stand")
         authority = Authority.open(folder, RandomIds())
         lifetime_s = _seconds(hours)
+        names = dict.fromkeys([login, *(account or [])])
+        entry = _entry(authority.grid, Role.USER, login, names)
         credential = authority.issue_user(login, out, _now(), lifetime_s=lifetime_s, force=force)
         if grid_map is not None:
-            names = dict.fromkeys([login, *(account or [])])
-            add_to_grid_map(grid_map, grid_map_entry(credential.subject, names))
+            add_to_grid_map(grid_map, entry)
         _print_credential(credential, out, as_json=as_json)
 
 
@@ -201,6 +203,11 @@ def _all_hosts(hosts: list[str] | None, *, loopback: bool) -> list[str]:
             "the certificate would name no host", hint="give --host HOST, or --loopback for a trial"
         )
     return named
+
+
+def _entry(grid: str, role: Role, name: str, names: Iterable[str]) -> GridMapEntry:
+    """The line for the grid-mapfile, made before anything is issued: wrong words change nothing."""
+    return grid_map_entry(GridIdentity(grid=grid, role=role, name=name).subject, names)
 
 
 def _authority_facts(authority: Authority, folder: Path) -> dict[str, Any]:
