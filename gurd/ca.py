@@ -170,7 +170,7 @@ def show(folder: _Folder, as_json: _Json = False) -> None:
             f"grid         {authority.grid}",
             f"valid until  {facts['not_after']}" + _expired_mark(end_of(authority.root), now),
             f"fingerprint  {facts['fingerprint']}",
-            f"issued       {len(issued)} certificates, {len(valid)} of them valid",
+            f"issued       {len(issued)}, of which {len(valid)} valid",
         ]
         lines.extend(f"  {utc_text(one.not_after)}  {one.subject}" for one in valid)
         _print(facts, lines, as_json=as_json)

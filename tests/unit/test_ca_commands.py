@@ -50,7 +50,7 @@ def test_json_is_one_object(ca: Path, tmp_path: Path) -> None:
     shown = json.loads(_run("show", ca, "--json").stdout)
     assert (shown["grid"], shown["issued"]) == ("grid", 1)
     assert shown["valid"][0]["not_after"] == issued["not_after"]
-    assert "1 certificates, 1 of them valid" in _run("show", ca).stdout
+    assert "issued       1, of which 1 valid" in _run("show", ca).stdout
 
 
 @pytest.mark.parametrize(
