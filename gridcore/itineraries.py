@@ -110,6 +110,8 @@ class Leg:
     job_id: str | None = None
     """The job bound to the reservation; ``None`` before it is submitted, or when the trip runs
     nothing."""
+    contact: str = ""
+    """``host:port`` where the leg's first node can be reached by the other legs; empty: none."""
     zone: str = "UTC"
     """IANA name of the zone where the site stands, for showing its local time."""
 

@@ -1,0 +1,208 @@
+"""A node's configuration file: TOML in, plain values out. Unknown keys are refused by name.
+
+    [site]
+    name = "datastar"                      # as in the certificate
+    time_zone = "America/Los_Angeles"
+    state = "state"                        # folder, relative to this file
+    listen = "0.0.0.0:7101"                # TLS; port 0 takes any free one
+    credential = "credential"              # folder with cert.pem, key.pem, root.pem
+    grid_mapfile = "grid-mapfile"
+    contact_host = "login1.datastar.example.org"
+    contact_ports = "21000-21999"          # one a leg, for the programs of a trip to meet on
+
+    [[classes]]
+    name = "p655"
+    nodes = 158                            # default: the processors of this machine
+    features = ["p655"]
+
+``docs/site-configuration.md`` lists every key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from gridcore.calendar_rules import CalendarRules, ResourceClass
+from gridcore.errors import InputError
+from gridcore.ladders import SlotLadder
+from gridcore.reservations import check_id
+from gridcore.tariffs import FlatTariff
+from gridcore.zones import find_zone
+
+CONFIG_BYTES_MAX: Final = 1 << 20
+_PORTS: Final = re.compile(r"(\d{1,5})-(\d{1,5})")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SiteTable(_Strict):
+    """``[site]``: who and where the node is."""
+
+    name: str
+    time_zone: str = "UTC"
+    state: str = "state"
+    listen: str = "127.0.0.1:0"
+    credential: str = "credential"
+    grid_mapfile: str = "grid-mapfile"
+    socket_group: str = ""
+    """Group that may use the local socket; empty: only the daemon's own user."""
+    admins: list[str] = Field(default_factory=list)
+    """Logins that look after the site."""
+    contact_host: str = "127.0.0.1"
+    contact_ports: str = "21000-21999"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("contact_ports")
+    @classmethod
+    def _ports(cls, text: str) -> str:
+        found = _PORTS.fullmatch(text)
+        if not found or not 1024 <= int(found[1]) <= int(found[2]) <= 65_535:
+            raise ValueError('write two ports from 1024 to 65535, e.g. "21000-21999"')
+        return text
+
+
+class ClassTable(_Strict):
+    """``[[classes]]``: interchangeable nodes."""
+
+    name: str = "node"
+    nodes: Annotated[int, Field(ge=1, le=10_000_000)] = os.cpu_count() or 1
+    features: list[str] = Field(default_factory=list)
+
+
+class PricesTable(_Strict):
+    """``[prices]``."""
+
+    millicredits_per_node_hour: Annotated[int, Field(ge=0)] = 0
+
+
+class CalendarTable(_Strict):
+    """``[calendar]``: bounds in seconds, and what is published."""
+
+    horizon_s: Annotated[int, Field(ge=60)] = CalendarRules().horizon_s
+    hold_ttl_min_s: Annotated[int, Field(ge=1)] = CalendarRules().hold_ttl_min_s
+    hold_ttl_max_s: Annotated[int, Field(ge=1)] = CalendarRules().hold_ttl_max_s
+    hold_margin_s: Annotated[int, Field(ge=0)] = CalendarRules().hold_margin_s
+    tombstone_s: Annotated[int, Field(ge=60)] = CalendarRules().tombstone_s
+    published_slots: str = "64x60, 64x960, *x15360"
+    """Ladder of the summary that managers subscribe to (count x seconds)."""
+    published_horizon_s: Annotated[int, Field(ge=60)] = 14 * 86_400
+
+
+class QueueTable(_Strict):
+    """``[queue]``: the local scheduler."""
+
+    order: Literal["fcfs", "sjf", "priority"] = "priority"
+    depth: int | Literal["all"] = "all"
+    """Waiting jobs that hold a planned place: 0 first come first served, 1 EASY, "all" conservative."""
+    limit_max_s: int | None = None
+    grace_s: Annotated[int, Field(ge=0)] = 120
+    kill_grace_s: Annotated[float, Field(ge=0, le=3600)] = 10.0
+
+
+class ReservationsTable(_Strict):
+    """``[reservations]``: what users may reserve (Catalina's USER_SET_LIMITS). Negative: no limit."""
+
+    per_account: int = 100
+    nodes: int = -1
+    seconds: int = -1
+    window_s: Annotated[int, Field(ge=1)] = 86_400
+    window_node_seconds: int = -1
+
+
+class HostTable(_Strict):
+    """``[host]``: the back end that runs processes on this machine."""
+
+    run_as: Literal["login", "daemon"] = "login"
+    """``daemon``: every task runs as the daemon's own user (a demonstration, a personal machine)."""
+
+
+class SiteFile(_Strict):
+    """The whole file."""
+
+    site: SiteTable
+    classes: Annotated[list[ClassTable], Field(min_length=1)] = Field(
+        default_factory=lambda: [ClassTable()]
+    )
+    prices: PricesTable = Field(default_factory=PricesTable)
+    calendar: CalendarTable = Field(default_factory=CalendarTable)
+    queue: QueueTable = Field(default_factory=QueueTable)
+    reservations: ReservationsTable = Field(default_factory=ReservationsTable)
+    host: HostTable = Field(default_factory=HostTable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteConfig:
+    """A node's configuration, checked, with absolute paths."""
+
+    path: Path
+    file: SiteFile
+    state: Path
+    credential: Path
+    grid_mapfile: Path
+    classes: tuple[ResourceClass, ...]
+    rules: CalendarRules
+    tariff: FlatTariff
+    ladder: SlotLadder
+    contact_ports: range
+
+    @property
+    def name(self) -> str:
+        """The site's name."""
+        return self.file.site.name
+
+
+def load_site_config(path: Path) -> SiteConfig:
+    """Read and check; each mistake is one ``InputError`` with file and key."""
+    try:
+        if path.stat().st_size > CONFIG_BYTES_MAX:
+            raise InputError(f"{path} is larger than {CONFIG_BYTES_MAX} bytes")
+        parsed = SiteFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as fault:
+        raise InputError(f"cannot read the configuration {path}: {fault}") from None
+    except tomllib.TOMLDecodeError as fault:
+        raise InputError(f"{path} is not TOML: {fault}") from None
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        message = "this key is not known" if first["type"] == "extra_forbidden" else first["msg"]
+        raise InputError(
+            f"{path}: {key}: {message}", hint="docs/site-configuration.md lists every key"
+        ) from None
+    check_id("site name", parsed.site.name)
+    find_zone(parsed.site.time_zone)
+    folder = path.resolve().parent
+    ports = _PORTS.fullmatch(parsed.site.contact_ports)
+    assert ports is not None, "validated above"
+    calendar = parsed.calendar
+    return SiteConfig(
+        path=path.resolve(),
+        file=parsed,
+        state=folder / parsed.site.state,
+        credential=folder / parsed.site.credential,
+        grid_mapfile=folder / parsed.site.grid_mapfile,
+        classes=tuple(
+            ResourceClass(
+                name=each.name, nodes=each.nodes, features=tuple(sorted(set(each.features)))
+            )
+            for each in parsed.classes
+        ),
+        rules=CalendarRules(
+            horizon_s=calendar.horizon_s,
+            hold_ttl_min_s=calendar.hold_ttl_min_s,
+            hold_ttl_max_s=calendar.hold_ttl_max_s,
+            hold_margin_s=calendar.hold_margin_s,
+            tombstone_s=calendar.tombstone_s,
+        ),
+        tariff=FlatTariff(parsed.prices.millicredits_per_node_hour),
+        ladder=SlotLadder.parse(calendar.published_slots),
+        contact_ports=range(int(ports[1]), int(ports[2]) + 1),
+    )

@@ -1,0 +1,305 @@
+"""Booking a trip: holds on all legs, then commits on all legs, or nothing at all.
+
+The order of the steps is the whole of the safety (design, section 3):
+
+1. the search proposes a start and a distribution;
+2. the log says which holds may come to exist;
+3. all legs are held at the same time; one refusal lets all go, and the search learns;
+4. the log says that the trip is decided;
+5. all legs are committed; a leg that cannot be committed any more undoes all others.
+
+At whatever point the laptop dies, ``resuming`` finds in the log which of these steps was the last and
+finishes or undoes; what nobody resumes lets itself go when the holds expire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from gridcore.errors import GridError, NotAuthorisedError, UnavailableError
+from gridcore.instants import Interval
+from gridcore.itineraries import Itinerary, Leg, LegState, Transport, TripState
+from gridcore.metajobs import Metajob
+from gridcore.planning import Plan
+from gridio.clock import Clock
+from gridcore.reservations import Decline, DeclineRule, Reservation, TripRef
+from travel_agent.news import Listener, News, Step, deaf
+from travel_agent.searching import Destination, Search, window_request
+from travel_agent.trip_events import AskedLeg, HoldsAsked, HoldsLetGo, TripBooked, TripDecided
+from travel_agent.trip_events import TripEnded, UndoAsked
+from travel_agent.trip_log import TripLog
+
+ATTEMPTS_MAX: Final = 8
+"""Proposals that are tried before the booking gives up on moving targets."""
+HOLD_TTL_S: Final = 30
+"""Lifetime asked for each hold: long enough for a slow network, short enough to harm nobody."""
+COMMIT_RETRY_S: Final = 0.2
+UNDO_ATTEMPTS: Final = 5
+JITTER_STEP_S: Final = 0.1
+"""Attempt n waits up to n times this long, so that competing travellers fall out of step."""
+
+
+class Booking:
+    """One trip on its way from a metajob to an itinerary."""
+
+    def __init__(
+        self,
+        metajob: Metajob,
+        trip_id: str,
+        destinations: Mapping[str, Destination],
+        search: Search,
+        log: TripLog,
+        clock: Clock,
+        *,
+        listener: Listener = deaf,
+    ) -> None:
+        self._metajob = metajob
+        self._trip_id = trip_id
+        self._destinations = destinations
+        self._search = search
+        self._log = log
+        self._clock = clock
+        self._tell = listener
+
+    async def quote(self) -> Itinerary:
+        """What would be booked now; asks, holds nothing (the same path, without the last steps)."""
+        plan = await self._search.propose()
+        empty = Itinerary(trip_id=self._trip_id, name=self._metajob.name, state=TripState.PLANNED)
+        if isinstance(plan, Decline):
+            return empty.declined(plan)
+        return replace(empty, legs=tuple(self._planned_leg(plan, each.name) for each in plan.legs))
+
+    async def book(self) -> Itinerary:
+        """Book the trip, or say why not. A fault while asking leaves nothing behind but holds that
+        expire by themselves, and the log that says which.
+        """
+        itinerary = Itinerary(
+            trip_id=self._trip_id, name=self._metajob.name, state=TripState.PLANNED
+        )
+        refusal = Decline(rule=DeclineRule.CHANGED, message="the sites' calendars kept changing")
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            plan = await self._search.propose()
+            if isinstance(plan, Decline):
+                return await self._give_up(itinerary, plan)
+            self._tell(News(step=Step.PLANNED, text=_plan_text(plan), attempt=attempt))
+            held, refusals = await self._hold_all(plan, attempt)
+            if not refusals:
+                legs = tuple(self._leg(name, held[name], LegState.HELD) for name in held)
+                await self._log.write(TripDecided(attempt=attempt, legs=legs))
+                self._tell(News(step=Step.DECIDED, text="every leg is held", attempt=attempt))
+                return await self.commit(
+                    replace(itinerary, legs=legs).moved_to(TripState.HELD), attempt
+                )
+            await self._let_go(held, attempt)
+            refusal = next(iter(refusals.values()))
+            await self._search.learn(refusals)
+            await self._clock.sleep_until(self._clock.now_precise() + self._jitter_s(attempt))
+        return await self._give_up(itinerary, refusal)
+
+    async def commit(self, itinerary: Itinerary, attempt: int) -> Itinerary:
+        """Commit every leg of a decided trip; undo all when one cannot be had any more.
+
+        Saying it again, after a crash as well, leads to the same end.
+        """
+        outcomes = await asyncio.gather(*(self._commit_leg(leg) for leg in itinerary.legs))
+        refusals = [each for each in outcomes if isinstance(each, Decline)]
+        if refusals:
+            reason = f"a hold was lost before its commit: {refusals[0].message}"
+            lost = Decline(rule=DeclineRule.CHANGED, message=reason)
+            return await self.undo(itinerary, lost)
+        booked = tuple(
+            self._leg(leg.name, each, LegState.BOOKED)
+            for leg, each in zip(itinerary.legs, outcomes, strict=True)
+            if isinstance(each, Reservation)
+        )
+        await self._log.write(TripBooked(legs=booked))
+        return replace(itinerary, legs=booked).moved_to(TripState.BOOKED)
+
+    async def undo(self, itinerary: Itinerary, why: Decline | None) -> Itinerary:
+        """Release every leg that may exist. ``why``: the refusal that caused it; ``None``: the user
+        cancels. ``UnavailableError`` names a site that could not be told; ``gur resume`` goes on.
+        """
+        await self._log.write(UndoAsked(reason=why.message if why else "cancelled"))
+        results = await asyncio.gather(
+            *(self._release_leg(leg) for leg in itinerary.legs), return_exceptions=True
+        )
+        faults = [each for each in results if isinstance(each, BaseException)]
+        if faults:
+            raise UnavailableError(
+                f"trip {self._trip_id} could not be undone everywhere: {faults[0]}",
+                hint=f"run `gur resume {self._trip_id}` when the site is back",
+            ) from faults[0]
+        state = TripState.DECLINED if why else TripState.CANCELLED
+        await self._log.write(TripEnded(state=state.value, message=why.message if why else ""))
+        if why is None:
+            released = tuple(replace(leg, state=LegState.RELEASED) for leg in itinerary.legs)
+            return replace(itinerary, legs=released).moved_to(TripState.CANCELLED)
+        return itinerary.declined(why)
+
+    # -- one attempt -------------------------------------------------------------------------------
+
+    async def _hold_all(
+        self, plan: Plan, attempt: int
+    ) -> tuple[dict[str, Reservation], dict[str, Decline]]:
+        """Ask for every leg at once; what was granted and what was refused, by machine."""
+        names = [leg.name for leg in plan.legs]
+        asked = tuple(
+            AskedLeg(
+                name=leg.name,
+                machine=leg.name,
+                request_id=self._request_id(leg.name, attempt),
+                start=leg.start,
+                nodes=leg.nodes,
+            )
+            for leg in plan.legs
+        )
+        await self._log.write(HoldsAsked(attempt=attempt, legs=asked))
+        answers = await asyncio.gather(
+            *(self._hold(leg, names) for leg in asked), return_exceptions=True
+        )
+        held = {n: a for n, a in zip(names, answers, strict=True) if isinstance(a, Reservation)}
+        faults = [each for each in answers if isinstance(each, BaseException)]
+        if faults:
+            await self._let_go(held, attempt)
+            raise faults[0]
+        refusals = {n: a for n, a in zip(names, answers, strict=True) if isinstance(a, Decline)}
+        for name, refusal in refusals.items():
+            self._tell(
+                News(step=Step.DECLINED, place=name, text=refusal.message, attempt=attempt)
+            )
+        return held, refusals
+
+    async def _hold(self, leg: AskedLeg, participants: Sequence[str]) -> Reservation | Decline:
+        destination = self._destinations[leg.machine]
+        request = replace(
+            window_request(self._metajob, destination, leg.request_id).at(leg.start, leg.nodes),
+            trip=TripRef(
+                trip_id=self._trip_id, leg=leg.name, participants=tuple(participants)
+            ),
+        )
+        calendar = destination.connection.calendar
+        try:
+            answer = await calendar.reserve(request, ttl_s=HOLD_TTL_S)
+        except UnavailableError:
+            # The answer is lost, the hold perhaps not: see to it that the request books nothing.
+            await self._forget_request(leg)
+            raise
+        if isinstance(answer, Reservation):
+            self._tell(
+                News(
+                    step=Step.HELD,
+                    place=leg.name,
+                    text=f"{answer.nodes} nodes as {answer.reservation_id}",
+                )
+            )
+        return answer
+
+    async def _forget_request(self, leg: AskedLeg) -> None:
+        """Tell a site whose answer was lost to let the request go; it expires there otherwise."""
+        try:
+            await self._destinations[leg.machine].connection.calendar.release_request(
+                leg.request_id
+            )
+        except GridError as fault:
+            self._tell(
+                News(step=Step.NOTE, place=leg.name, text=f"the hold will expire: {fault}")
+            )
+
+    async def _let_go(self, held: Mapping[str, Reservation], attempt: int) -> None:
+        """Release the holds of an attempt that failed. A site out of reach lets go by itself."""
+
+        async def release(name: str, reservation: Reservation) -> None:
+            try:
+                calendar = self._destinations[name].connection.calendar
+                await calendar.release(reservation.reservation_id)
+                self._tell(News(step=Step.LET_GO, place=name, text=reservation.reservation_id))
+            except UnavailableError as fault:
+                self._tell(News(step=Step.NOTE, place=name, text=f"the hold will expire: {fault}"))
+
+        await asyncio.gather(*(release(name, each) for name, each in held.items()))
+        await self._log.write(HoldsLetGo(attempt=attempt))
+
+    async def _commit_leg(self, leg: Leg) -> Reservation | Decline:
+        """Commit one leg, trying again until the site answers or the hold must have expired."""
+        calendar = self._destinations[leg.name].connection.calendar
+        give_up_at = min(self._clock.now() + HOLD_TTL_S, leg.start)
+        while True:
+            try:
+                answer = await calendar.commit(leg.reservation_id or "")
+            except UnavailableError as fault:
+                if self._clock.now() >= give_up_at:
+                    return Decline(
+                        rule=DeclineRule.CHANGED, message=str(fault), site=leg.site
+                    )
+                await self._clock.sleep_until(self._clock.now_precise() + COMMIT_RETRY_S)
+                continue
+            if isinstance(answer, Reservation):
+                self._tell(
+                    News(step=Step.COMMITTED, place=leg.name, text=answer.reservation_id)
+                )
+            return answer
+
+    async def _release_leg(self, leg: Leg) -> None:
+        calendar = self._destinations[leg.name].connection.calendar
+        for attempt in range(1, UNDO_ATTEMPTS + 1):
+            try:
+                await calendar.release(leg.reservation_id or "")
+            except NotAuthorisedError:
+                raise
+            except UnavailableError:
+                if attempt == UNDO_ATTEMPTS:
+                    raise
+                await self._clock.sleep_until(self._clock.now_precise() + COMMIT_RETRY_S)
+                continue
+            self._tell(News(step=Step.LET_GO, place=leg.name, text=leg.reservation_id or ""))
+            return
+
+    async def _give_up(self, itinerary: Itinerary, refusal: Decline) -> Itinerary:
+        await self._log.write(TripEnded(state=TripState.DECLINED.value, message=refusal.message))
+        return itinerary.declined(refusal)
+
+    # -- small things ------------------------------------------------------------------------------
+
+    def _request_id(self, leg: str, attempt: int) -> str:
+        return f"{self._trip_id}.{leg}.{attempt}"
+
+    def _jitter_s(self, attempt: int) -> float:
+        """A fraction of the attempt's longest wait, fixed by the trip's name: chance is not needed
+        to fall out of step, only difference.
+        """
+        digest = hashlib.sha256(f"{self._trip_id}.{attempt}".encode()).digest()
+        return attempt * JITTER_STEP_S * digest[0] / 255
+
+    def _planned_leg(self, plan: Plan, name: str) -> Leg:
+        planned = next(each for each in plan.legs if each.name == name)
+        end = planned.start + self._metajob.duration_s + self._metajob.guard_s
+        return Leg(
+            name=name,
+            site=name,
+            nodes=planned.nodes,
+            interval=Interval(planned.start, end),
+            transport=Transport(self._destinations[name].connection.transport),
+            price_millicredits=planned.price_millicredits,
+        )
+
+    def _leg(self, name: str, reservation: Reservation, state: LegState) -> Leg:
+        return Leg(
+            name=name,
+            site=reservation.site,
+            nodes=reservation.nodes,
+            interval=reservation.interval,
+            transport=Transport(self._destinations[name].connection.transport),
+            price_millicredits=reservation.price_millicredits,
+            state=state,
+            reservation_id=reservation.reservation_id,
+            contact=reservation.contact,
+        )
+
+
+def _plan_text(plan: Plan) -> str:
+    shares = ", ".join(f"{leg.nodes} at {leg.name}" for leg in plan.legs)
+    return f"{shares}, together from {plan.start}"

@@ -1,0 +1,132 @@
+"""The user's own list of machines: where each is reached, and with which credential.
+
+One TOML file, ``sites.toml`` in the user's configuration folder (XDG), or wherever ``GUR_CONFIG``
+points. It belongs to the user; nobody else keeps a central list::
+
+    credential = "credential"            # folder, relative to this file
+    time_zone = "America/Los_Angeles"    # optional; default UTC
+
+    [machines.datastar655]
+    site = "datastar"                    # the name in the site's certificate
+    endpoint = "gate.datastar.example.org:7101"
+    features = ["p655"]
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+from zoneinfo import ZoneInfo
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gridcore.errors import InputError
+from gridcore.reservations import check_id
+from gridcore.zones import find_zone
+
+CONFIG_VARIABLE: Final = "GUR_CONFIG"
+STATE_VARIABLE: Final = "GUR_STATE"
+CONFIG_BYTES_MAX: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineEntry:
+    """How to reach one machine."""
+
+    machine: str
+    site: str
+    endpoint: str
+    """``host:port``, or ``unix:/path`` for a site on this computer."""
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridConfig:
+    """What the user's file says."""
+
+    path: Path
+    credential_folder: Path
+    zone: ZoneInfo
+    machines: Mapping[str, MachineEntry]
+
+    def machine(self, name: str) -> MachineEntry:
+        """The entry called ``name``; ``InputError`` names the nearest known one."""
+        entry = self.machines.get(name)
+        if entry is None:
+            near = difflib.get_close_matches(name, self.machines, n=1)
+            known = ", ".join(sorted(self.machines)) or "none"
+            hint = f"did you mean {near[0]}?" if near else f"known machines: {known}"
+            raise InputError(f"nobody knows a machine {name!r} ({self.path})", hint=hint)
+        return entry
+
+
+class _Machine(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    site: str
+    endpoint: str
+    features: list[str] = Field(default_factory=list)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    credential: str = "credential"
+    time_zone: str = "UTC"
+    machines: Annotated[dict[str, _Machine], Field(min_length=1)]
+
+
+def config_path() -> Path:
+    """Where the user's list of machines is."""
+    named = os.environ.get(CONFIG_VARIABLE)
+    return Path(named) if named else Path(platformdirs.user_config_dir("gur")) / "sites.toml"
+
+
+def state_folder() -> Path:
+    """Where the user's trips are remembered."""
+    named = os.environ.get(STATE_VARIABLE)
+    return Path(named) if named else Path(platformdirs.user_state_dir("gur"))
+
+
+def load_grid_config(path: Path | None = None) -> GridConfig:
+    """Read the list of machines; every mistake is one ``InputError`` with file and key."""
+    path = path or config_path()
+    try:
+        if path.stat().st_size > CONFIG_BYTES_MAX:
+            raise InputError(f"{path} is larger than {CONFIG_BYTES_MAX} bytes")
+        parsed = _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise InputError(
+            f"there is no list of machines at {path}",
+            hint=f"write one (docs/first-trip.md), or name it in {CONFIG_VARIABLE}",
+        ) from None
+    except (OSError, UnicodeDecodeError) as fault:
+        raise InputError(f"cannot read {path}: {fault}") from None
+    except tomllib.TOMLDecodeError as fault:
+        raise InputError(f"{path} is not TOML: {fault}") from None
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{path}: {key}: {first['msg']}") from None
+    machines = {
+        name: MachineEntry(
+            machine=name,
+            site=entry.site,
+            endpoint=entry.endpoint,
+            features=tuple(sorted(set(entry.features))),
+        )
+        for name, entry in parsed.machines.items()
+    }
+    for entry in machines.values():
+        check_id("machine", entry.machine)
+        check_id("site", entry.site)
+    return GridConfig(
+        path=path,
+        credential_folder=path.parent / Path(parsed.credential).expanduser(),
+        zone=find_zone(parsed.time_zone),
+        machines=machines,
+    )

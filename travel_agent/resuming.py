@@ -1,0 +1,91 @@
+"""After a crash of the laptop: what the log says may exist at the sites, and how it is finished or undone.
+
+Three cases, by the last step in the log (``booking`` has the steps):
+
+- nothing decided: every hold that was announced is released, by its request, so that also one whose
+  answer never came is gone; the trip is ABSENT;
+- decided, not booked: the commits are said again; verbs are idempotent, so it does not matter which of
+  them had arrived;
+- to be undone: the releases are said again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gridcore.errors import UnavailableError
+from gridcore.itineraries import Itinerary, TripState
+from travel_agent.booking import Booking
+from travel_agent.searching import Destination
+from travel_agent.trip_events import TripEnded
+from travel_agent.trip_log import TripLog, TripStory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """What was found and what was done about it, one line each, and where the trip stands now."""
+
+    found: str
+    done: str
+    itinerary: Itinerary
+
+
+async def resume(
+    story: TripStory, booking: Booking, destinations: Mapping[str, Destination], log: TripLog
+) -> Resumed:
+    """Bring a trip to rest. ``UnavailableError``: a site that matters is out of reach; say it again."""
+    if story.state.is_over:
+        return Resumed(
+            found=f"the trip is over: {story.state}",
+            done="nothing to do",
+            itinerary=story.itinerary(),
+        )
+    if story.is_undoing:
+        itinerary = await booking.undo(story.itinerary(), None)
+        return Resumed(
+            found=f"it was to be undone ({story.message})",
+            done="released every leg",
+            itinerary=itinerary,
+        )
+    if story.state is TripState.HELD:
+        itinerary = await booking.commit(story.itinerary(), max(story.asked, default=1))
+        outcome = "committed every leg" if itinerary.state is TripState.BOOKED else "released all"
+        return Resumed(
+            found="it was decided, and not known to be booked",
+            done=outcome,
+            itinerary=itinerary,
+        )
+    if story.state is TripState.PLANNED:
+        count = sum(len(legs) for legs in story.asked.values())
+        await _release_asked(story, destinations)
+        await log.write(TripEnded(state=TripState.ABSENT.value, message="given up before decided"))
+        return Resumed(
+            found=f"nothing was decided; {count} holds may have existed",
+            done=f"released {count} holds",
+            itinerary=Itinerary(
+                trip_id=story.trip_id, name=story.name, state=TripState.ABSENT
+            ),
+        )
+    return Resumed(
+        found=f"the trip is {story.state}", done="nothing to do", itinerary=story.itinerary()
+    )
+
+
+async def _release_asked(story: TripStory, destinations: Mapping[str, Destination]) -> None:
+    """Release every hold that was announced and not let go."""
+    asked = [leg for legs in story.asked.values() for leg in legs]
+
+    async def release(machine: str, request_id: str) -> None:
+        destination = destinations.get(machine)
+        if destination is None:
+            raise UnavailableError(
+                f"machine {machine} is no longer in the list of machines",
+                hint="put it back, or wait until its holds expire",
+            )
+        await destination.connection.calendar.release_request(request_id)
+
+    async with asyncio.TaskGroup() as group:
+        for leg in asked:
+            group.create_task(release(leg.machine, leg.request_id))

@@ -1,0 +1,232 @@
+"""Searches behind one interface: where and when could the trip go, given what sites answer.
+
+A search proposes a plan; the booking tries to hold it. What a site declines goes back to the search,
+which learns and proposes again. Bounded: each proposal after the first follows on a fresh inquiry at
+the sites that declined, and the booking makes at most ``ATTEMPTS_MAX`` attempts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from gridcore.errors import UnavailableError
+from gridcore.instants import Instant
+from gridcore.metajobs import MachineRequest, Metajob, UsagePattern
+from gridcore.planning import NoPlan, Plan, SiteShare, by_load, plan_common_start, plan_single
+from gridcore.reservations import (
+    Availability,
+    Decline,
+    DeclineRule,
+    ReservationRequest,
+)
+from gridcore.timetext import format_utc
+from gridio.connections import SiteConnection
+from travel_agent.news import Listener, News, Step, deaf
+
+DEFAULT_ACCOUNT = "default"
+"""Account named when the metajob names none; a site charges the caller's own then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """A machine of the metajob with the connection that leads to it."""
+
+    request: MachineRequest
+    connection: SiteConnection
+    features: tuple[str, ...] = ()
+    """What the machine's name stands for at its site."""
+
+
+class Search(Protocol):
+    """Proposes plans until one can be held or nothing is left."""
+
+    async def propose(self) -> Plan | Decline:
+        """The best plan that is known to be possible, or why there is none."""
+        ...
+
+    async def learn(self, refusals: Mapping[str, Decline]) -> None:
+        """The owners of these machines said no to the last proposal."""
+        ...
+
+
+def window_request(
+    metajob: Metajob, destination: Destination, request_id: str, *, until: Instant | None = None
+) -> ReservationRequest:
+    """What one machine is asked in a round of inquiries: its share, anywhere in the window."""
+    machine = destination.request
+    others_min = sum(each.nodes_min for each in metajob.machines if each != machine)
+    if metajob.usage_pattern is UsagePattern.SINGLE:
+        least = most = metajob.nodes_total
+    else:
+        least, most = machine.nodes_min, min(machine.nodes_max, metajob.nodes_total - others_min)
+    return ReservationRequest(
+        request_id=request_id,
+        account=machine.account or DEFAULT_ACCOUNT,
+        nodes_min=least,
+        nodes_max=most,
+        duration_s=metajob.duration_s + metajob.guard_s,
+        earliest_start=metajob.earliest_start,
+        latest_end=until or metajob.latest_end,
+        features=tuple({*machine.features, *destination.features}),
+        notify_email=machine.email_notify,
+    )
+
+
+class Sweep:
+    """One round of inquiries, then the earliest common start over what came back (design, section 7).
+
+    The start is provably the earliest within the sites' answers (``gridcore.planning``). A site that
+    changed its mind is asked again, so every later proposal rests on a newer answer.
+    """
+
+    def __init__(
+        self,
+        metajob: Metajob,
+        destinations: Mapping[str, Destination],
+        trip_id: str,
+        *,
+        listener: Listener = deaf,
+    ) -> None:
+        self._metajob = metajob
+        self._destinations = dict(destinations)
+        self._trip_id = trip_id
+        self._tell = listener
+        self._answers: dict[str, Availability | Decline] = {}
+        self._is_single = metajob.usage_pattern is UsagePattern.SINGLE
+
+    async def propose(self) -> Plan | Decline:
+        """See ``Search``."""
+        missing = [name for name in self._destinations if name not in self._answers]
+        await self._ask(missing)
+        refusal = self._refusal()
+        if refusal is not None:
+            return refusal if self._is_single else await self._why_not(refusal)
+        plan = self._plan(self._answers)
+        if isinstance(plan, NoPlan):
+            return await self._why_not(self._describe(plan))
+        return plan
+
+    async def learn(self, refusals: Mapping[str, Decline]) -> None:
+        """See ``Search``."""
+        for name in refusals:
+            self._answers.pop(name, None)
+
+    def _plan(self, answers: Mapping[str, Availability | Decline]) -> Plan | NoPlan:
+        known = {name: each for name, each in answers.items() if isinstance(each, Availability)}
+        job = self._metajob
+        shares = [share for share in self._shares() if share.name in known]
+        if self._is_single:
+            return plan_single(
+                shares,
+                known,
+                job.nodes_total,
+                budget_millicredits=job.budget_millicredits,
+                objective=job.objective,
+            )
+        order = by_load(shares, known) if job.preference_reorder else [s.name for s in shares]
+        return plan_common_start(
+            shares,
+            known,
+            job.nodes_total,
+            budget_millicredits=job.budget_millicredits,
+            objective=job.objective,
+            fill_order=order,
+        )
+
+    def _shares(self) -> list[SiteShare]:
+        return [
+            SiteShare(name=each.machine, nodes_min=each.nodes_min, nodes_max=each.nodes_max)
+            for each in self._metajob.machines
+            if each.machine in self._destinations
+        ]
+
+    async def _ask(self, names: list[str], *, until: Instant | None = None) -> None:
+        """One inquiry at each machine, all at the same time."""
+        answers = await asyncio.gather(*(self._ask_one(name, until) for name in names))
+        for name, answer in zip(names, answers, strict=True):
+            self._answers[name] = answer
+            self._tell(_news_of(name, answer))
+
+    async def _ask_one(self, name: str, until: Instant | None) -> Availability | Decline:
+        destination = self._destinations[name]
+        self._tell(News(step=Step.ASKED, place=name))
+        request = window_request(
+            self._metajob, destination, f"{self._trip_id}.{name}.inquiry", until=until
+        )
+        try:
+            answers = await destination.connection.calendar.inquire([request])
+        except UnavailableError as fault:
+            if not self._is_single or len(self._destinations) == 1:
+                raise
+            self._tell(News(step=Step.UNREACHABLE, place=name, text=str(fault)))
+            return Decline(rule=DeclineRule.NO_ROOM, message=f"{name} cannot be reached", site=name)
+        return answers[0]
+
+    def _refusal(self) -> Decline | None:
+        """One refusal that decides: of any site when all are needed, of the last one otherwise."""
+        refusals = [each for each in self._answers.values() if isinstance(each, Decline)]
+        if not refusals:
+            return None
+        if not self._is_single:
+            return refusals[0]
+        if len(refusals) < len(self._answers):
+            return None
+        starts = [each.earliest for each in refusals if each.earliest is not None]
+        message = "; ".join(each.message for each in refusals)
+        return Decline(
+            rule=refusals[0].rule,
+            message=message,
+            earliest=min(starts, default=None),
+            nodes_now=max(each.nodes_now for each in refusals),
+        )
+
+    def _describe(self, plan: NoPlan) -> Decline:
+        """Why the sites' answers have no start in common."""
+        job = self._metajob
+        window = f"{format_utc(job.earliest_start)} to {format_utc(job.latest_end)}"
+        if plan.cheapest_millicredits is not None:
+            message = (
+                f"the cheapest start in the window costs {plan.cheapest_millicredits}"
+                f" millicredits, the budget is {job.budget_millicredits}"
+            )
+            return Decline(
+                rule=DeclineRule.BUDGET, message=message, nodes_now=plan.nodes_now
+            )
+        message = (
+            f"{job.nodes_total} nodes have no common start from {window}; at most"
+            f" {plan.nodes_now} nodes start together"
+        )
+        return Decline(rule=DeclineRule.NO_ROOM, message=message, nodes_now=plan.nodes_now)
+
+    async def _why_not(self, refusal: Decline) -> Decline:
+        """Complete a refusal with the earliest common start behind the window, if there is one."""
+        if refusal.rule not in (DeclineRule.NO_ROOM, DeclineRule.START_TOO_SOON):
+            return refusal
+        descriptions = await asyncio.gather(
+            *(each.connection.calendar.describe() for each in self._destinations.values())
+        )
+        clock = min(int(each.time_precise) for each in descriptions)
+        until = clock + min(each.horizon_s for each in descriptions) - 1
+        if until <= self._metajob.latest_end:
+            return refusal
+        inside = dict(self._answers)
+        await self._ask(list(self._destinations), until=until)
+        wider, self._answers = self._answers, inside
+        if any(isinstance(each, Decline) for each in wider.values()):
+            return refusal
+        plan = self._plan(wider)
+        return replace(refusal, earliest=plan.start) if isinstance(plan, Plan) else refusal
+
+
+def _news_of(name: str, answer: Availability | Decline) -> News:
+    if isinstance(answer, Decline):
+        return News(step=Step.DECLINED, place=name, text=answer.message)
+    first = answer.offers[0]
+    text = (
+        f"up to {max(offer.nodes for offer in answer.offers)} nodes,"
+        f" from {format_utc(first.start)}, {first.unit_price_millicredits} millicredits a node"
+    )
+    return News(step=Step.OFFERED, place=name, text=text)

@@ -1,0 +1,115 @@
+"""What the laptop writes down of a trip, in the order in which it happens.
+
+Each record is written before the step it announces can have an effect anywhere, so that ``gur resume``
+finds out what may exist at the sites: every hold was announced by a ``HoldsAsked``, and no commit leaves
+before a ``TripDecided``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from gridcore.instants import Instant
+from gridcore.itineraries import Leg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TripOpened:
+    """A trip was asked for."""
+
+    trip_id: str
+    name: str
+    metajob_json: str
+    """The metajob as the JSON form of its file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedLeg:
+    """A hold that may exist at a site from now on."""
+
+    name: str
+    machine: str
+    request_id: str
+    start: Instant
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldsAsked:
+    """The holds of one attempt are about to be asked for."""
+
+    attempt: int
+    legs: tuple[AskedLeg, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldsLetGo:
+    """All holds of this attempt were released, or can only expire."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TripDecided:
+    """Every leg is held: the trip is to be committed."""
+
+    attempt: int
+    legs: tuple[Leg, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TripBooked:
+    """Every leg is committed."""
+
+    legs: tuple[Leg, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSubmitted:
+    """The task of a leg is queued inside its reservation."""
+
+    leg: str
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoAsked:
+    """The trip is to be undone at every site: cancelled by its user, or it could not be whole."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TripEnded:
+    """Nothing more will happen; ``state`` is the final ``TripState``."""
+
+    state: str
+    message: str = ""
+
+
+TripLogEvent = (
+    TripOpened
+    | HoldsAsked
+    | HoldsLetGo
+    | TripDecided
+    | TripBooked
+    | JobSubmitted
+    | UndoAsked
+    | TripEnded
+)
+
+TRIP_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
+    {
+        "trip-opened": TripOpened,
+        "holds-asked": HoldsAsked,
+        "holds-let-go": HoldsLetGo,
+        "trip-decided": TripDecided,
+        "trip-booked": TripBooked,
+        "job-submitted": JobSubmitted,
+        "undo-asked": UndoAsked,
+        "trip-ended": TripEnded,
+    }
+)
