@@ -83,6 +83,11 @@ class AvailabilityProfile:
         first, behind = self._covered(start, end)
         return min(self.free[first:behind])
 
+    def max_free(self, start: Instant, end: Instant | None) -> int:
+        """The largest number of nodes that is free at any second of ``[start, end)``."""
+        first, behind = self._covered(start, end)
+        return max(self.free[first:behind])
+
     def fits(self, nodes: int, start: Instant, end: Instant | None) -> bool:
         """True when ``nodes`` are free during the whole of ``[start, end)``."""
         first, behind = self._covered(start, end)

@@ -1,0 +1,412 @@
+"""The one backfill loop. EASY, conservative and first-come-first-served are numbers given to it.
+
+Everything happens on one ``AvailabilityProfile`` that also carries running jobs and reservations: a
+job that gets a *place* is booked in it, so whatever is planned later stays clear of it by itself.
+
+=============  =====  ============  ==========================================================
+name           depth  keeps places  what it does
+=============  =====  ============  ==========================================================
+FCFS           0      -             the first job that does not fit blocks all behind it
+EASY           1      yes           the first that does not fit gets a place; others may start
+                                    if they leave that place alone
+conservative   all    yes           a place for each job as it comes; when room appears each
+                                    job in turn may move earlier, and none ever moves later
+replan         all    no            when room appears all places are dealt again, in order
+=============  =====  ============  ==========================================================
+
+"Conservative" is the definition in which a place, once told, is a promise (Feitelson's pyss,
+batsched); dealing again (CQSim, kamelot) breaks promises and is called *replan* here. The means
+differ by a tenth on real logs.
+
+Two things keep it fast without changing any answer. Where nothing but the tail of the queue has
+changed since the last pass, older jobs are not looked at again: room only shrinks as jobs start.
+And where room did appear, only a job that finds more of it than before can move: see ``_compress``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gridcore.errors import InputError
+from gridcore.instants import Instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gridcore.profile import AvailabilityProfile
+    from local_sched.job_queue import JobQueue
+    from local_sched.jobs import Job
+    from local_sched.ordering import QueueOrder
+
+FAR = 1 << 62
+"""Later than any instant that is ever compared with it; never stored as a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillRule:
+    """How many jobs get a place, whether places are promises, and who fills the gaps first."""
+
+    depth: int | None = None
+    """Number of waiting jobs that hold a place; ``None``: all. Catalina's RESERVATION_DEPTH."""
+    keeps_places: bool = True
+    fillers: QueueOrder | None = None
+    """Order in which jobs without a place are tried; ``None``: the order of the queue."""
+    late_start_max_s: int = 30
+    """A planned job that starts this late keeps the end of its place; later than that it is planned
+    anew.
+    """
+
+    def __post_init__(self) -> None:
+        if self.depth is not None and self.depth < 0:
+            raise InputError(f"a reservation depth is 0 or more, or all: {self.depth}")
+        if self.late_start_max_s < 0:
+            raise InputError("late_start_max_s must not be negative")
+
+
+class Backfill:
+    """Plans one resource class on its profile. The scheduler calls it; it calls nobody.
+
+    Between passes: ``planned_start`` is set on exactly the jobs that hold a place, and that place
+    is booked.
+    """
+
+    __slots__ = (
+        "_holders",
+        "_is_blocked",
+        "_is_roomier",
+        "_is_tighter",
+        "_loose_from",
+        "_loose_until",
+        "_next_planned",
+        "_same_until",
+        "idle",
+        "profile",
+        "rule",
+    )
+
+    def __init__(self, profile: AvailabilityProfile, rule: BackfillRule) -> None:
+        self.profile = profile
+        self.rule = rule
+        self.idle = profile.capacity
+        """Nodes that nothing runs on at this moment. The profile knows what is promised; a job
+        whose limit has run out is gone by promise and may still be there in fact, and nobody
+        starts on its nodes."""
+        self._holders: list[Job] = []
+        """Where the depth is a number: jobs with a place, in order of the queue when it was dealt.
+        """
+        self._is_blocked = False
+        """True when the last pass used up the depth, so that a newcomer can only fill a gap."""
+        self._is_roomier = False
+        """True when room was given back since the last pass, even if none of it is useful."""
+        self._is_tighter = False
+        """True when something was booked over places (an overrun, a failed node)."""
+        self._loose_from = FAR
+        self._loose_until = -FAR
+        """Stretch in which room has appeared that some waiting job has not been measured against.
+        """
+        self._next_planned = FAR
+        """No waiting job is planned before this (a lower bound)."""
+        self._same_until = -FAR
+        """End of the profile's first step as of the last pass; before it, time alone frees nothing.
+        """
+
+    # -- what the scheduler reports ----------------------------------------------------------------
+
+    def room_appeared(self, start: Instant, end: Instant) -> None:
+        """Nodes came free in ``[start, end)`` ahead of plan; an empty stretch still calls for a
+        pass.
+        """
+        self._is_roomier = True
+        if start < end:
+            if start < self._loose_from:
+                self._loose_from = start
+            if end > self._loose_until:
+                self._loose_until = end
+
+    def room_vanished(self) -> None:
+        """Something was booked that no search found (a failed node, an overrun)."""
+        self._is_tighter = True
+
+    def give_up_place(self, job: Job) -> None:
+        """A waiting job leaves the plan (cancelled, held); its place is free again."""
+        planned = job.planned_start
+        if planned is None:
+            return
+        self._unplace(job)
+        if job in self._holders:
+            self._holders.remove(job)
+        self.room_appeared(max(planned, self.profile.origin), planned + job.limit_s)
+
+    # -- the pass ----------------------------------------------------------------------------------
+
+    def cycle(self, queue: JobQueue, now: Instant) -> list[Job]:
+        """Give places by the rule and return the jobs that start now, booked from now on and taken
+        out
+        of the queue. The profile must have been advanced to ``now``."""
+        if self._is_tighter:
+            self._repair(queue.jobs, now)
+        started: list[Job] = []
+        if not queue.jobs:
+            self._is_blocked = False
+        elif self.rule.depth is None:
+            started = self._plan_all(queue, now)
+        else:
+            started = self._plan_some(queue, now, self.rule.depth)
+        if started:
+            queue.take(started)
+        queue.arrivals.clear()
+        queue.is_reordered = False
+        self._is_roomier = False
+        times = self.profile.times
+        self._same_until = times[1] if len(times) > 1 else FAR
+        return started
+
+    def next_planned(self) -> Instant | None:
+        """No place begins before this instant; ``None`` when none is known."""
+        return None if self._next_planned >= FAR else self._next_planned
+
+    # -- depth a number: FCFS, EASY and in between -------------------------------------------------
+
+    def _plan_some(self, queue: JobQueue, now: Instant, depth: int) -> list[Job]:
+        jobs = queue.jobs
+        started: list[Job] = []
+        may_differ = self._is_roomier or queue.is_reordered or not self._is_blocked
+        if may_differ or now >= self._same_until:
+            served = self._serve_heads(jobs, now, depth, started)
+            fillers = jobs[served:]
+        else:
+            fillers = queue.arrivals
+        if depth and fillers:
+            self._fill_gaps(fillers, now, started)
+        return started
+
+    def _serve_heads(self, jobs: list[Job], now: Instant, depth: int, started: list[Job]) -> int:
+        """Start from the head on, give the first ``depth`` that must wait a place; how many were
+        served.
+        """
+        profile = self.profile
+        holders = self._holders
+        if holders and any(holder is not job for holder, job in zip(holders, jobs, strict=False)):
+            for holder in holders:
+                self._unplace(holder)
+            holders = []
+        self._holders = []
+        self._is_blocked = False
+        for served, job in enumerate(jobs, start=1):
+            planned = job.planned_start
+            if planned is None:
+                start = profile.earliest_fit(job.nodes, job.limit_s, now)
+                if start is None:
+                    continue
+            else:
+                start = profile.earlier(job.nodes, job.limit_s, now, planned)
+            if start <= now and job.nodes <= self.idle:
+                self._start(job, now)
+                if job.planned_start is None:
+                    started.append(job)
+                    continue
+                start = job.planned_start
+            if depth == 0:
+                self._is_blocked = True
+                return served
+            self._place(job, start)
+            self._holders.append(job)
+            if len(self._holders) >= depth:
+                self._is_blocked = True
+                return served
+        return len(jobs)
+
+    def _fill_gaps(self, fillers: Sequence[Job], now: Instant, started: list[Job]) -> None:
+        """Start whoever fits beside all that is booked, without moving it."""
+        profile = self.profile
+        free = profile.free
+        room = min(free[0], self.idle)
+        if room <= 0:
+            return
+        order = self.rule.fillers
+        if order is not None:
+            fillers = sorted(
+                (job for job in fillers if job.nodes <= room), key=lambda job: order.key(job, now)
+            )
+        for job in fillers:
+            nodes = job.nodes
+            if nodes <= room and job.planned_start is None:
+                end = now + job.limit_s
+                if profile.fits(nodes, now, end):
+                    profile.book(nodes, now, end)
+                    job.room_until = end
+                    self.idle -= nodes
+                    started.append(job)
+                    room = min(free[0], self.idle)
+                    if room <= 0:
+                        return
+
+    # -- depth all: conservative and replan --------------------------------------------------------
+
+    def _plan_all(self, queue: JobQueue, now: Instant) -> list[Job]:
+        jobs = queue.jobs
+        if not self.rule.keeps_places and (self._is_roomier or queue.is_reordered):
+            self._deal_again(jobs, now)
+        else:
+            if self._is_roomier:
+                self._compress(jobs, now)
+            for job in queue.arrivals:
+                if job.planned_start is None:
+                    self._find_place(job, now)
+        if self._next_planned > now:
+            return []
+        started: list[Job] = []
+        earliest = FAR
+        for job in jobs:
+            planned = job.planned_start
+            if planned is None:
+                continue
+            if planned <= now and job.nodes <= self.idle:
+                self._start(job, now)
+                planned = job.planned_start
+                if planned is None:
+                    started.append(job)
+                    continue
+            if planned < earliest:
+                earliest = planned
+        self._next_planned = earliest
+        return started
+
+    def _find_place(self, job: Job, now: Instant) -> None:
+        """A place for a job that has none; it stays without when it can never fit."""
+        start = self.profile.earliest_fit(job.nodes, job.limit_s, now)
+        if start is not None:
+            self._place(job, start)
+
+    def _deal_again(self, jobs: Iterable[Job], now: Instant) -> None:
+        for job in jobs:
+            self._unplace(job)
+        self._next_planned = FAR
+        for job in jobs:
+            self._find_place(job, now)
+
+    def _compress(self, jobs: Iterable[Job], now: Instant) -> None:
+        """Each job in turn moves to its earliest place while all the others stay.
+
+        When a job was last measured, every start before its place failed at some second with too
+        little room. It can move now only if such a second has gained room since: it lies in the
+        loose stretch, before the job's place, with as many nodes free as the job needs. Most jobs
+        of a long queue fail that test, which costs no search. A move leaves room behind: later jobs
+        of this pass see it at once, earlier ones in the next pass, as in the plain loop.
+        """
+        profile = self.profile
+        loose_from, loose_until = max(self._loose_from, now), self._loose_until
+        left_from, left_until = FAR, -FAR
+        peak = self._peak(loose_from, loose_until)
+        earlier = profile.earlier
+        for job in jobs:
+            planned = job.planned_start
+            if planned is None:
+                self._find_place(job, now)
+                continue
+            nodes = job.nodes
+            if nodes > peak or planned <= loose_from:
+                continue
+            limit_s = job.limit_s
+            start = earlier(nodes, limit_s, max(now, loose_from - limit_s + 1), planned)
+            if start >= planned:
+                continue
+            self._place(job, start)
+            left_from = min(left_from, max(planned, start + limit_s))
+            left_until = max(left_until, planned + limit_s)
+            loose_from, loose_until = min(loose_from, left_from), max(loose_until, left_until)
+            peak = self._peak(loose_from, loose_until)
+        self._loose_from, self._loose_until = left_from, left_until
+
+    def _peak(self, start: Instant, end: Instant) -> int:
+        """Most nodes free at any second of a stretch; 0 when it is empty."""
+        return self.profile.max_free(start, end) if start < end else 0
+
+    # -- places ------------------------------------------------------------------------------------
+
+    def _place(self, job: Job, start: Instant) -> None:
+        """Book ``[start, start + limit)`` for a waiting job, instead of what it holds."""
+        planned = job.planned_start
+        if planned == start:
+            return
+        profile = self.profile
+        if planned is not None:
+            profile.unbook(job.nodes, planned, planned + job.limit_s)
+        profile.book(job.nodes, start, start + job.limit_s)
+        job.planned_start = start
+        if job.promised_start is None or start < job.promised_start:
+            job.promised_start = start
+        if start < self._next_planned:
+            self._next_planned = start
+
+    def _unplace(self, job: Job) -> None:
+        planned = job.planned_start
+        if planned is not None:
+            end = planned + job.limit_s
+            if end > self.profile.origin:
+                self.profile.unbook(job.nodes, planned, end)
+            job.planned_start = None
+
+    def _start(self, job: Job, now: Instant) -> None:
+        """Turn a place that is due into room from now on, or look for a new place if that is
+        impossible.
+
+        A cycle that comes late (a busy daemon) must not cost the job its place: it starts at once
+        and keeps the whole limit if the room allows, else the end of its place.
+        """
+        profile = self.profile
+        nodes, limit_s, planned = job.nodes, job.limit_s, job.planned_start
+        end = now + limit_s
+        if planned == now:
+            job.room_until = end
+            job.planned_start = None
+            self.idle -= nodes
+            return
+        if planned is None:
+            profile.book(nodes, now, end)
+            job.room_until = end
+            self.idle -= nodes
+            return
+        old_end = planned + limit_s
+        self._unplace(job)
+        if profile.fits(nodes, now, end):
+            profile.book(nodes, now, end)
+            job.room_until = end
+            self.idle -= nodes
+        elif planned <= now < min(planned + self.rule.late_start_max_s + 1, old_end):
+            profile.book(nodes, now, old_end)
+            job.room_until = old_end
+            self.idle -= nodes
+        else:
+            self._find_place(job, now)
+
+    def _repair(self, jobs: Sequence[Job], now: Instant) -> None:
+        """Give up places until nothing waiting is booked where room is missing, then place those
+        jobs again.
+
+        The only way a place ever gets later: nodes failed, or a running job was allowed past its
+        limit.
+        """
+        profile = self.profile
+        moved = []
+        keeps_others = self.rule.keeps_places and self.rule.depth is None
+        for job in reversed(jobs):
+            planned = job.planned_start
+            if planned is None:
+                continue
+            short = profile.shortages() if keeps_others else []
+            end = planned + job.limit_s
+            if keeps_others and not any(
+                start < end and (until is None or until > planned) for start, until, _ in short
+            ):
+                continue
+            self._unplace(job)
+            self.room_appeared(max(planned, now), end)
+            moved.append(job)
+        self._holders = [job for job in self._holders if job.planned_start is not None]
+        if self.rule.depth is None:
+            for job in reversed(moved):
+                self._find_place(job, now)
+        self._is_tighter = False
+        self._is_roomier = True

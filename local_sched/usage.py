@@ -1,0 +1,74 @@
+"""Who runs how much, and has used how much: one record a user and one an account.
+
+Counts only, for limits, reports and fair shares; money is in the ledger, elsewhere.
+"""
+
+from __future__ import annotations
+
+from gridcore.instants import Instant
+from local_sched.jobs import Job
+
+
+class Usage:
+    """Running and past consumption of one user or account. Changed by ``UsageBook`` alone."""
+
+    __slots__ = ("jobs_running", "jobs_waiting", "node_seconds_used", "nodes_running")
+
+    def __init__(self) -> None:
+        self.jobs_waiting = 0
+        self.jobs_running = 0
+        self.nodes_running = 0
+        self.node_seconds_used = 0
+        """Of jobs that are over, from start to end."""
+
+
+class UsageBook:
+    """All users and accounts that were ever seen, in order of appearance."""
+
+    __slots__ = ("accounts", "users")
+
+    def __init__(self) -> None:
+        self.users: dict[str, Usage] = {}
+        self.accounts: dict[str, Usage] = {}
+
+    def of_user(self, owner: str) -> Usage:
+        """The record of a user, made at first sight."""
+        usage = self.users.get(owner)
+        if usage is None:
+            usage = self.users[owner] = Usage()
+        return usage
+
+    def of_account(self, account: str) -> Usage:
+        """The record of an account, made at first sight."""
+        usage = self.accounts.get(account)
+        if usage is None:
+            usage = self.accounts[account] = Usage()
+        return usage
+
+    def job_submitted(self, job: Job) -> None:
+        """One more waits."""
+        self.of_user(job.owner).jobs_waiting += 1
+        self.of_account(job.account).jobs_waiting += 1
+
+    def job_withdrawn(self, job: Job) -> None:
+        """It leaves without having started."""
+        self.of_user(job.owner).jobs_waiting -= 1
+        self.of_account(job.account).jobs_waiting -= 1
+
+    def job_started(self, job: Job) -> None:
+        """It runs from now on."""
+        nodes = job.nodes
+        for usage in (self.users[job.owner], self.accounts[job.account]):
+            usage.jobs_waiting -= 1
+            usage.jobs_running += 1
+            usage.nodes_running += nodes
+
+    def job_ended(self, job: Job, now: Instant) -> None:
+        """It has run from its start until ``now``."""
+        nodes = job.nodes
+        assert job.started_at is not None
+        node_seconds = nodes * (now - job.started_at)
+        for usage in (self.users[job.owner], self.accounts[job.account]):
+            usage.jobs_running -= 1
+            usage.nodes_running -= nodes
+            usage.node_seconds_used += node_seconds

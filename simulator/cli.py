@@ -1,0 +1,168 @@
+"""``gurlab``: recorded workloads and whole grids on the production code, in virtual time.
+
+Exit codes: 0 done, 2 wrong usage or malformed input (docs/exit-codes.md).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gridcore.errors import GridError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulator.replay_report import PolicyRun
+    from simulator.swf import Trace
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Laboratory of the grid: the production scheduler on recorded workloads.",
+)
+
+
+@app.callback()
+def _gurlab() -> None:
+    """Laboratory of the grid: the production scheduler on recorded workloads."""
+
+
+@app.command()
+def replay(
+    trace: Annotated[Path, typer.Argument(help="Workload log (SWF), plain or gzipped.")],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="fcfs, sjf, edf, easy, easy-sjbf, conservative, replan; several allowed."
+        ),
+    ] = None,
+    procs: Annotated[
+        int | None, typer.Option(help="Processors of the machine; default: the log's header.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many jobs.")] = None,
+    ties: Annotated[
+        str, typer.Option(help="Order within one second: sequential, ends-first or batch.")
+    ] = "batch",
+    starts: Annotated[
+        Path | None,
+        typer.Option(help="CSV of starts; with several policies their names go before the suffix."),
+    ] = None,
+    gantt: Annotated[
+        Path | None, typer.Option(help="Picture of a stretch (PNG, SVG, PDF).")
+    ] = None,
+    gantt_jobs: Annotated[
+        str, typer.Option(help="The stretch: FIRST-LAST, counted from 1.")
+    ] = "1-200",
+    as_json: Annotated[bool, typer.Option("--json", help="Figures as JSON.")] = False,
+) -> None:
+    """Serve a log under one or more policies and compare what comes out."""
+    from simulator.metrics import measure
+    from simulator.replay import TieRule
+    from simulator.replay import policy as policy_named
+    from simulator.replay import replay as serve
+    from simulator.replay_report import PolicyRun, starts_path, write_starts
+    from simulator.swf import read_trace
+
+    names = list(dict.fromkeys(name for word in policy or ["easy"] for name in word.split(",")))
+    configs = {name: policy_named(name) for name in names}
+    if ties not in tuple(TieRule):
+        raise InputError(f"unknown tie rule {ties[:40]!r}", hint=f"known: {', '.join(TieRule)}")
+    stretch = _stretch(gantt_jobs)
+    with _Progress(is_quiet=as_json) as progress:
+        loaded = read_trace(trace, procs, limit, progress.reading)
+        runs = []
+        for name, config in configs.items():
+            progress.policy(name, len(loaded.jobs))
+            before = time.process_time()
+            schedule = serve(loaded.jobs, loaded.procs, config, TieRule(ties), progress.serving)
+            cpu_s = time.process_time() - before
+            metrics = measure(loaded.jobs, schedule, loaded.procs)
+            runs.append(PolicyRun(policy=name, starts=schedule, metrics=metrics, cpu_s=cpu_s))
+            if starts is not None:
+                write_starts(starts_path(starts, name, len(names)), loaded.jobs, schedule)
+    _tell(loaded, ties, runs, as_json=as_json)
+    if gantt is not None:
+        from simulator.replay_report import draw_gantt
+
+        for run in runs:
+            draw_gantt(starts_path(gantt, run.policy, len(names)), loaded, run, *stretch)
+
+
+def _tell(loaded: Trace, ties: str, runs: Sequence[PolicyRun], *, as_json: bool) -> None:
+    from rich.console import Console
+
+    from simulator import replay_report
+
+    if as_json:
+        sys.stdout.write(json.dumps(replay_report.as_json(loaded, ties, runs), indent=2) + "\n")
+        return
+    console = Console()
+    note = replay_report.lines_note(loaded)
+    if note:
+        console.print(note, highlight=False)
+    console.print(replay_report.as_table(loaded, ties, runs))
+
+
+def _stretch(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    if not (dash and first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last)):
+        raise InputError(
+            f"not a stretch of jobs: {text[:40]!r}", hint="say FIRST-LAST, for example 1-200"
+        )
+    return int(first) - 1, int(last)
+
+
+class _Progress:
+    """A bar on standard error while people are looking; silent otherwise."""
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        console = Console(stderr=True)
+        self._bars = Progress(
+            console=console, transient=True, disable=is_quiet or not console.is_terminal
+        )
+        self._task = self._bars.add_task("reading", total=None)
+
+    def __enter__(self) -> _Progress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def reading(self, lines: int) -> None:
+        """So many lines are read."""
+        self._bars.update(self._task, completed=lines)
+
+    def policy(self, name: str, jobs: int) -> None:
+        """From now on this policy is served."""
+        self._bars.remove_task(self._task)
+        self._task = self._bars.add_task(name, total=jobs)
+
+    def serving(self, jobs: int) -> None:
+        """So many jobs have been submitted."""
+        self._bars.update(self._task, completed=jobs)
+
+
+def main() -> None:
+    """Entry point: one line for a fault, its exit code, and never a traceback for what a user
+    did.
+    """
+    try:
+        app()
+    except GridError as fault:
+        sys.stderr.write(f"gurlab: {fault}\n")
+        sys.exit(fault.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""A workload log served by the production scheduler in virtual time.
+
+The driver owns time and the true run times, nothing else: it tells the scheduler of submissions and
+ends, in the order of the chosen tie rule, and calls its cycle when the scheduler asks to be called.
+No rule of scheduling is in here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from heapq import heappop, heappush
+from types import MappingProxyType
+from typing import Final
+
+from gridcore.errors import InputError
+from gridcore.instants import Instant
+from gridcore.profile import AvailabilityProfile
+from local_sched.backfill import BackfillRule
+from local_sched.jobs import Job
+from local_sched.ordering import EARLIEST_DEADLINE, SHORTEST_FIRST
+from local_sched.resource_pools import ResourcePool
+from local_sched.scheduler import LocalScheduler
+from local_sched.scheduler_config import OverrunRule, SchedulerConfig
+from simulator.swf import TraceJob
+
+CLASS_NAME: Final = "nodes"
+PROGRESS_JOBS: Final = 2_000
+"""Jobs between two calls of the progress function."""
+
+
+class TieRule(enum.StrEnum):
+    """What comes first when several things happen in the same second."""
+
+    SEQUENTIAL = "sequential"
+    """Arrivals one by one, then ends one by one, a cycle after each; a job whose estimate runs out
+    at this
+    very instant counts as gone already (Feitelson's pyss)."""
+    ENDS_FIRST = "ends-first"
+    """Ends one by one, then arrivals one by one, a cycle after each; a job counts as there until
+    its end is
+    told (CQSim)."""
+    BATCH = "batch"
+    """All ends and all arrivals, then one cycle: what a live site does (AccaSim, batsched)."""
+
+
+POLICIES: Final[Mapping[str, SchedulerConfig]] = MappingProxyType(
+    {
+        "fcfs": SchedulerConfig(backfill=BackfillRule(depth=0)),
+        "sjf": SchedulerConfig(order=SHORTEST_FIRST, backfill=BackfillRule(depth=0)),
+        "edf": SchedulerConfig(order=EARLIEST_DEADLINE, backfill=BackfillRule(depth=0)),
+        "easy": SchedulerConfig(backfill=BackfillRule(depth=1)),
+        "easy-sjbf": SchedulerConfig(backfill=BackfillRule(depth=1, fillers=SHORTEST_FIRST)),
+        "conservative": SchedulerConfig(backfill=BackfillRule()),
+        "replan": SchedulerConfig(backfill=BackfillRule(keeps_places=False)),
+    }
+)
+"""What ``gurlab replay --policy`` knows."""
+
+
+def policy(name: str) -> SchedulerConfig:
+    """The configuration called ``name``; ``InputError`` lists the known ones."""
+    try:
+        return POLICIES[name]
+    except KeyError:
+        known = ", ".join(POLICIES)
+        raise InputError(f"unknown policy {name[:40]!r}", hint=f"known: {known}") from None
+
+
+def replay(
+    jobs: Sequence[TraceJob],
+    procs: int,
+    config: SchedulerConfig,
+    ties: TieRule = TieRule.BATCH,
+    progress: Callable[[int], None] | None = None,
+) -> list[Instant]:
+    """Serve a whole trace on an empty machine; the start of each job, in the order given.
+
+    ``jobs`` in submit order. ``progress`` is called with the number of jobs submitted so far.
+    """
+    world = _World(jobs, procs, config, ties)
+    world.run(progress)
+    return world.starts
+
+
+class _World:
+    """One machine and its users: they submit, and their jobs end when they truly end."""
+
+    def __init__(
+        self, jobs: Sequence[TraceJob], procs: int, config: SchedulerConfig, ties: TieRule
+    ) -> None:
+        self.jobs = jobs
+        self.ties = ties
+        profile = AvailabilityProfile(procs, jobs[0].submit if jobs else 0)
+        pool = ResourcePool(CLASS_NAME, profile, config.backfill, config.order)
+        overrun = OverrunRule(trusts_limits=ties is TieRule.SEQUENTIAL)
+        self.scheduler = LocalScheduler(
+            {CLASS_NAME: pool}, replace(config, overrun=overrun, history_jobs_max=0)
+        )
+        self.starts: list[Instant] = [-1] * len(jobs)
+        self.ends: list[tuple[Instant, Instant, int, int]] = []
+        """Heap of (end, start, order of decision, index) of what runs."""
+        self.decided = 0
+        self.arrived = 0
+        self.wakeup: Instant | None = None
+
+    def run(self, progress: Callable[[int], None] | None) -> None:
+        """Until every job is over."""
+        jobs, ends = self.jobs, self.ends
+        total = len(jobs)
+        step = {
+            TieRule.SEQUENTIAL: self.arrival_or_end,
+            TieRule.ENDS_FIRST: self.end_or_arrival,
+            TieRule.BATCH: self.everything,
+        }[self.ties]
+        reported = 0
+        while self.arrived < total or ends:
+            now = ends[0][0] if ends else jobs[self.arrived].submit
+            if self.arrived < total and jobs[self.arrived].submit < now:
+                now = jobs[self.arrived].submit
+            wakeup = self.wakeup
+            if wakeup is not None and wakeup < now:
+                self.cycle(wakeup)
+                continue
+            step(now)
+            self.cycle(now)
+            if progress is not None and self.arrived >= reported + PROGRESS_JOBS:
+                reported = self.arrived
+                progress(reported)
+        if -1 in self.starts:
+            stuck = self.starts.index(-1)
+            raise InputError(f"job {jobs[stuck].job_id} can never start on this machine")
+
+    def arrival_or_end(self, now: Instant) -> None:
+        """Sequential: one thing at a time, arrivals before ends."""
+        if self.arrived < len(self.jobs) and self.jobs[self.arrived].submit == now:
+            self.submit(now)
+        else:
+            self.end(now)
+
+    def end_or_arrival(self, now: Instant) -> None:
+        """Ends first: one thing at a time, ends before arrivals."""
+        if self.ends and self.ends[0][0] == now:
+            self.end(now)
+        else:
+            self.submit(now)
+
+    def everything(self, now: Instant) -> None:
+        """Batch: all that happens in this second."""
+        while self.ends and self.ends[0][0] == now:
+            self.end(now)
+        while self.arrived < len(self.jobs) and self.jobs[self.arrived].submit == now:
+            self.submit(now)
+
+    def submit(self, now: Instant) -> None:
+        """Tell the scheduler what the next user would tell it, and no more."""
+        index = self.arrived
+        self.arrived = index + 1
+        job = self.jobs[index]
+        self.scheduler.submit(
+            Job(
+                str(index),
+                job.procs,
+                job.estimate_s,
+                now,
+                str(job.user),
+                str(job.group),
+                CLASS_NAME,
+            ),
+            now,
+        )
+
+    def end(self, now: Instant) -> None:
+        """The next job that is due is over."""
+        index = heappop(self.ends)[3]
+        self.scheduler.job_ended(str(index), now)
+
+    def cycle(self, now: Instant) -> None:
+        """Let the scheduler decide, and let the jobs it starts run their true time."""
+        result = self.scheduler.cycle(now)
+        self.wakeup = result.next_wakeup
+        for job in result.starts:
+            index = int(job.job_id)
+            self.starts[index] = now
+            heappush(self.ends, (now + self.jobs[index].run_s, now, self.decided, index))
+            self.decided += 1
