@@ -29,19 +29,17 @@ from local_sched.resource_managers.base import (
     NodeDescription,
     OutputStream,
     TaskEvent,
-    TaskEventKind,
     check_grace,
 )
 from local_sched.resource_managers.output_following import follow_file
 from local_sched.resource_managers.processes import is_alive, sweep_task
 from local_sched.resource_managers.run_accounts import RunAs, resolve_account
 from local_sched.resource_managers.spawning import log_tail, spawn_supervisor
+from local_sched.resource_managers.task_events import end_event, start_event
 from local_sched.resource_managers.task_folders import TaskFolders
 from local_sched.resource_managers.task_records import (
     ENDED,
-    STARTED,
     STOP,
-    read_record,
     write_record,
 )
 from local_sched.resource_managers.wake_pipe import WakePipe
@@ -52,6 +50,8 @@ if TYPE_CHECKING:
 POLL_S = 0.2
 """How often records are looked at when nothing else can tell: only from the planned start to the
 report of it, and always where the kernel has no process descriptors."""
+TAKE_OVER_S = 10.0
+"""How long ``launch`` waits for the supervisor to come up, which takes some 20 ms."""
 
 
 @dataclass(slots=True)
@@ -64,6 +64,8 @@ class _Watched:
     supervisor_pid: int = 0
     supervisor_fd: int | None = None
     """Process descriptor: readable when the supervisor is gone; None where there is none."""
+    fenced: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a supervisor has taken the task over, or it is settled that none did."""
     is_start_told: bool = False
     is_end_told: bool = False
 
@@ -125,6 +127,7 @@ class HostResourceManager:
         self._watched[launch.job_id] = watched
         self._watch(launch.job_id, watched, pid)
         self._arm_poll()
+        await _wait_for_fence(watched)
 
     async def stop(self, job_id: str, grace_s: float) -> None:
         """Write the wish down and tell the supervisor of it."""
@@ -188,6 +191,7 @@ class HostResourceManager:
         self._wake_pipe.close()
         for watched in self._watched.values():
             self._unwatch(watched)
+            watched.fenced.set()
             watched.over.set()
         self._watched.clear()
         self._events.put_nowait(None)
@@ -295,12 +299,14 @@ class HostResourceManager:
         watched = self._watched.get(job_id)
         if watched is None or watched.is_end_told:
             return
+        if not watched.fenced.is_set() and self._folders.fence(watched.folder) is not None:
+            watched.fenced.set()
         if not watched.is_start_told:
-            started = self._start_event(job_id, watched.folder)
+            started = start_event(job_id, watched.folder)
             if started is not None:
                 watched.is_start_told = True
                 self._events.put_nowait(started)
-        ended = self._end_event(job_id, watched.folder)
+        ended = end_event(job_id, watched.folder)
         if ended is not None:
             watched.is_end_told = True
             self._events.put_nowait(ended)
@@ -309,54 +315,23 @@ class HostResourceManager:
     def _recover_one(self, job_id: str) -> TaskEvent | None:
         """The latest event of the task, which is followed from now on unless it is over."""
         folder = self._folders.folder(job_id)
-        ended = self._end_event(job_id, folder)
+        ended = end_event(job_id, folder)
         if ended is not None:
             return ended
         if job_id in self._watched:
-            return self._start_event(job_id, folder)
+            return start_event(job_id, folder)
         fence = self._folders.fence(folder)
         if (fence is None or not is_alive(fence)) and self._settle_lost(job_id, folder):
-            return self._end_event(job_id, folder)
+            return end_event(job_id, folder)
         fence = self._folders.fence(folder)
         start_not_before = self._folders.order(folder)["start_not_before"] or 0.0
         watched = _Watched(folder=folder, start_not_before=start_not_before)
         self._watched[job_id] = watched
-        started = self._start_event(job_id, folder)
+        started = start_event(job_id, folder)
         watched.is_start_told = started is not None
         if fence is not None:
             self._watch(job_id, watched, fence["pid"])
         return started
-
-    def _start_event(self, job_id: str, folder: Path) -> TaskEvent | None:
-        started = read_record(str(folder / STARTED))
-        if started is None:
-            return None
-        return TaskEvent(
-            job_id=job_id,
-            kind=TaskEventKind.STARTED,
-            at=started["actual_start"],
-            pid=started["pid"],
-            actual_start=started["actual_start"],
-        )
-
-    def _end_event(self, job_id: str, folder: Path) -> TaskEvent | None:
-        ended = self._folders.end_record(folder)
-        if ended is None:
-            return None
-        started = read_record(str(folder / STARTED)) or {}
-        reason = EndReason(ended["reason"])
-        return TaskEvent(
-            job_id=job_id,
-            kind=TaskEventKind.LOST if reason is EndReason.LOST else TaskEventKind.ENDED,
-            at=ended["ended_at"],
-            pid=started.get("pid"),
-            actual_start=started.get("actual_start"),
-            exit_code=ended["exit_code"],
-            signal_number=ended["signal_number"],
-            reason=reason,
-            message=ended["message"],
-            cpu_s=ended["cpu_s"],
-        )
 
     # --- polling, where nothing else can tell ----------------------------------------------------
 
@@ -377,10 +352,23 @@ class HostResourceManager:
         now = self._clock.now_precise()
         for job_id in self._needs_poll():
             watched = self._watched[job_id]
-            if now >= watched.start_not_before:
+            if now >= watched.start_not_before or not watched.fenced.is_set():
                 self._observe(job_id)
             if watched.supervisor_fd is None:
                 fence = self._folders.fence(watched.folder)
                 if fence is not None and not is_alive(fence):
                     self._supervisor_gone(job_id)
         self._arm_poll()
+
+
+async def _wait_for_fence(watched: _Watched) -> None:
+    """Until the task is in its supervisor's hands: then not even this daemon's death can lose it.
+
+    A machine too busy for that within ``TAKE_OVER_S`` takes over later, or the task will be told as
+    lost; the order is on disk in any case.
+    """
+    try:
+        async with asyncio.timeout(TAKE_OVER_S):
+            await watched.fenced.wait()
+    except TimeoutError:
+        return

@@ -52,7 +52,10 @@ class _SimulatedTask:
     """Waits for whatever happens to the task next; None when it is over."""
     started: TaskEvent | None = None
     ended: TaskEvent | None = None
-    kill_at: float | None = None
+    ending: EndReason | None = None
+    """Why it was told to end; the first reason stays."""
+    kill_at: float = 0.0
+    """When KILL follows, once it was told to end."""
     is_forgotten: bool = False
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when output can be read: it runs, or never will."""
@@ -103,18 +106,17 @@ class SimulatedMachine:
         if task.ended is not None:
             return
         kill_at = self._clock.now_precise() + grace_s
-        reason = EndReason.STOPPED if task.kill_at is None else None
-        task.kill_at = kill_at if task.kill_at is None else min(task.kill_at, kill_at)
+        task.kill_at = kill_at if task.ending is None else min(task.kill_at, kill_at)
+        task.ending = task.ending or EndReason.STOPPED
         self._cancel(task)
         if task.started is None:
-            self._end(task, EndReason.STOPPED, message="it never ran")
-            return
-        reason = reason or EndReason.STOPPED
-        task.life = asyncio.create_task(self._terminate(task, reason), name=f"ending {job_id}")
+            self._end(task, task.ending, message="it never ran")
+        else:
+            ending = self._terminate(task, task.ending)
+            task.life = asyncio.create_task(ending, name=f"ending {job_id}")
 
     def lose(self, job_id: str) -> None:
-        """The machine forgets the task, as after a power cut: it is not running and left no record.
-        """
+        """As after a power cut: the task does not run any more, and left no record."""
         task = self.task(job_id)
         if task.ended is None:
             self._cancel(task)
@@ -154,11 +156,12 @@ class SimulatedMachine:
             return
         await self._clock.sleep_until(limit)
         task.kill_at = self._clock.now_precise() + launch.kill_grace_s
+        task.ending = EndReason.LIMIT
         await self._terminate(task, EndReason.LIMIT)
 
     async def _terminate(self, task: _SimulatedTask, reason: EndReason) -> None:
         """What TERM does to the task, and KILL at ``kill_at`` to the one that does not heed it."""
-        if task.run.heeds_term or task.kill_at is None:
+        if task.run.heeds_term:
             self._end(task, reason, signal_number=SIGTERM)
             return
         await self._clock.sleep_until(task.kill_at)

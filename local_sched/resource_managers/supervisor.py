@@ -13,7 +13,7 @@ whole (beside, synced, then linked or renamed):
     stop.json      the wish that it end; SIGUSR1 tells of it     by the daemon
     ended.json     exit status, reason, moment                   by the supervisor at its end, once
 
-and one line, the job's id, into the named pipe ``../../wake`` after ``started`` and ``ended``. The
+and one line, the job's id, into the named pipe ``../../wake`` after each of its own records. The
 fence is why a task never runs twice: a hard link can be made once, however many supervisors are
 started for the same folder, and it outlives every crash. It is never removed.
 
@@ -154,7 +154,7 @@ class Supervisor:
             self.actual_start = moment
             record = {**identity(self.task_pid), "actual_start": moment}
             write_record(STARTED, record, once=False, durable=False)
-            self._wake_daemon()
+            wake_daemon(self.order["job_id"])
         return failure
 
     def _watch(self) -> None:
@@ -269,20 +269,21 @@ class Supervisor:
             "cpu_s": round(self.cpu_s, 6),
         }
         write_record(ENDED, record, once=True)
-        self._wake_daemon()
+        wake_daemon(self.order["job_id"])
 
-    def _wake_daemon(self) -> None:
-        """Tell a daemon that listens; another reads the records when it comes back."""
-        try:
-            pipe = os.open(WAKE_PIPE, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:
-            return
-        try:
-            os.write(pipe, f"{self.order['job_id']}\n".encode("ascii"))
-        except OSError:
-            return
-        finally:
-            os.close(pipe)
+
+def wake_daemon(job_id: str) -> None:
+    """Tell a daemon that listens; another reads the records when it comes back."""
+    try:
+        pipe = os.open(WAKE_PIPE, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        os.write(pipe, f"{job_id}\n".encode("ascii"))
+    except OSError:
+        return
+    finally:
+        os.close(pipe)
 
 
 def main(folder: str) -> None:
@@ -296,4 +297,5 @@ def main(folder: str) -> None:
     if order is None:
         raise FileNotFoundError(f"no {LAUNCH} in {folder}")
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    wake_daemon(order["job_id"])
     Supervisor(order).run()

@@ -118,7 +118,7 @@ def _execute(argv: list[str], environment: dict[str, str]) -> NoReturn:
     """
     command = argv[0]
     folders = [""] if "/" in command else environment.get("PATH", "").split(":")
-    failure = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    failure: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     for folder in folders:
         path = os.path.join(folder, command)
         try:
