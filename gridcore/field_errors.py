@@ -12,6 +12,10 @@ from gridcore.errors import InputError
 class FieldError(InputError):
     """An ``InputError`` about one named field of the value that was being made."""
 
-    def __init__(self, field: str, message: str, *, hint: str | None = None) -> None:
+    def __init__(
+        self, field: str, message: str, *, hint: str | None = None, index: int | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.field = field
+        self.index = index
+        """Position within the field when it is a sequence and one member is at fault."""

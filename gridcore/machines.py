@@ -20,6 +20,12 @@ NAME_LENGTH_MAX: Final = 64
 FEATURES_MAX: Final = 64
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NODES_WORDS: Final = {
+    "nodes": "number of nodes",
+    "nodes_min": "minimum of nodes",
+    "nodes_max": "maximum of nodes",
+    "nodes_total": "total number of nodes",
+}
 _MACHINE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*")
 
 
@@ -131,7 +137,9 @@ def check_nodes(field: str, nodes: int) -> None:
     """Refuse a number of nodes outside 1 to ``NODES_LIMIT``."""
     if not 1 <= nodes <= NODES_LIMIT:
         raise FieldError(
-            field, f"{field} is {nodes}", hint=f"a number of nodes is 1 to {NODES_LIMIT}"
+            field,
+            f"the {_NODES_WORDS[field]} is {nodes}",
+            hint=f"a number of nodes is 1 to {NODES_LIMIT}",
         )
 
 

@@ -38,6 +38,9 @@ MACHINES_MAX: Final = 256
 STAGES_MAX: Final = 64
 ALTERNATIVES_MAX: Final = 16
 
+BUDGET_LIMIT_MILLICREDITS: Final = 10**15
+"""A trillion credits; every budget below it is exact as a JSON number too."""
+
 
 class UsagePattern(enum.StrEnum):
     """How the legs of a trip relate to each other."""
@@ -191,12 +194,13 @@ class Metajob:
                 hint=f"name 1 to {MACHINES_MAX}",
             )
         seen: set[str] = set()
-        for request in self.machines:
+        for position, request in enumerate(self.machines):
             if request.machine in seen:
                 raise FieldError(
                     "machines",
                     f"machine {request.machine} is named twice",
                     hint="name each machine once, with its minimum and maximum",
+                    index=position,
                 )
             seen.add(request.machine)
 
@@ -207,33 +211,43 @@ class Metajob:
                 f"a pipeline of {len(self.stages)} stages",
                 hint=f"give 1 to {STAGES_MAX} stages, in order",
             )
-        if len({stage.name for stage in self.stages}) < len(self.stages):
-            raise FieldError(
-                "stages", "two stages have the same name", hint="name each differently"
-            )
-        for stage in self.stages:
-            for name in stage.machines:
-                request = self.machine(name)
-                if request is None:
-                    raise FieldError(
-                        "stages",
-                        f"stage {stage.name} may run at {name}, which is not among the machines",
-                        hint="known here: " + ", ".join(m.machine for m in self.machines),
-                    )
-                if not request.accepts(stage.nodes):
-                    raise FieldError(
-                        "stages",
-                        f"stage {stage.name} wants {stage.nodes} nodes, {name} takes"
-                        f" {request.nodes_min} to {request.nodes_max}",
-                        hint="change the stage's nodes or the machine's minimum and maximum",
-                    )
+        names = [stage.name for stage in self.stages]
+        for position, stage in enumerate(self.stages):
+            if stage.name in names[:position]:
+                raise FieldError(
+                    "stages",
+                    f"two stages are called {stage.name}",
+                    hint="name each differently",
+                    index=position,
+                )
+            self._check_stage(position, stage)
         first = self.stages[0]
         if first.transfer_s or first.slack_s is not None or first.receives:
             raise FieldError(
                 "stages",
                 f"the first stage, {first.name}, has nothing before it to wait for",
-                hint="give transfer, slack and receives to later stages; use stage_in for input",
+                hint="give transfer, slack and receive to later stages; use stage_in for input",
+                index=0,
             )
+
+    def _check_stage(self, position: int, stage: Stage) -> None:
+        for name in stage.machines:
+            request = self.machine(name)
+            if request is None:
+                raise FieldError(
+                    "stages",
+                    f"stage {stage.name} may run at {name}, which is not among the machines",
+                    hint="known here: " + ", ".join(m.machine for m in self.machines),
+                    index=position,
+                )
+            if not request.accepts(stage.nodes):
+                raise FieldError(
+                    "stages",
+                    f"stage {stage.name} wants {stage.nodes} nodes, {name} takes"
+                    f" {request.nodes_min} to {request.nodes_max}",
+                    hint="change the stage's nodes or the machine's minimum and maximum",
+                    index=position,
+                )
 
     def _check_nodes_fit(self) -> None:
         if self.usage_pattern is UsagePattern.SINGLE and not self.candidates:
@@ -290,8 +304,13 @@ class Metajob:
             )
 
     def _check_wishes(self) -> None:
-        if self.budget_millicredits is not None and self.budget_millicredits < 0:
-            raise FieldError("budget_millicredits", "the budget is negative", hint="0 or more")
+        budget = self.budget_millicredits
+        if budget is not None and not 0 <= budget <= BUDGET_LIMIT_MILLICREDITS:
+            raise FieldError(
+                "budget_millicredits",
+                "the budget is negative or beyond all money",
+                hint=f"0 to {BUDGET_LIMIT_MILLICREDITS // 1000} credits",
+            )
         if self.is_race and self.usage_pattern is not UsagePattern.SINGLE:
             raise FieldError(
                 "is_race",
@@ -316,10 +335,14 @@ class Metajob:
                 "alternatives",
                 f"alternative {number} changes nodes or duration, which a pipeline's stages fix",
                 hint="an alternative of a pipeline changes its window or budget",
+                index=number - 1,
             )
         try:
             self.shaped_by(alternative)
         except FieldError as error:
             raise FieldError(
-                "alternatives", f"alternative {number}: {error.message}", hint=error.hint
+                "alternatives",
+                f"alternative {number}: {error.message}",
+                hint=error.hint,
+                index=number - 1,
             ) from None
