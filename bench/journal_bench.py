@@ -108,7 +108,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder, prefix=".journal-bench-") as name:
         figures = asyncio.run(measure(Path(name)))
     base = statistics.median(figures[0].rows_per_s)
-    print(f"{'what':<24}{'rows/s':>9}{'ratio':>8}{'target':>8}{'p50 us':>9}{'p99 us':>9}{'CPU us':>8}")
+    print(
+        f"{'what':<24}{'rows/s':>9}{'ratio':>8}{'target':>8}{'p50 us':>9}{'p99 us':>9}{'CPU us':>8}"
+    )
     rows: list[dict[str, float | str]] = []
     for figure in figures:
         rate = statistics.median(figure.rows_per_s)

@@ -25,7 +25,7 @@ from gridio.journal import (
     JournalOverloaded,
     Record,
 )
-from gridio.journal_file import JournalFile, LogKeeper, read_records
+from gridio.journal_file import TRIM_ROWS, JournalFile, LogKeeper, read_records
 from gridio.journal_lock import JournalLock
 from gridio.journal_progress import WriteProgress, WriteTicket
 
@@ -212,7 +212,7 @@ class SqliteJournal:
             if records or not self._progress.is_safe(self._file.last_sequence, sync=is_synced):
                 self._file.write(records, snapshot_at=snapshot_at, sync=is_synced)
             self._progress.advance(self._file.last_sequence, is_synced=is_synced)
-            self._tidy(sum(len(record.body) for record in records))
+            self._tidy(records)
         except Exception as fault:
             # Whatever it was, a writer that ended in silence would leave its callers waiting for
             # ever.
@@ -223,14 +223,18 @@ class SqliteJournal:
                 )
             )
 
-    def _tidy(self, written_bytes: int) -> None:
-        """Housekeeping after the callers were told: a bounded piece at least, the rest while
-        nobody waits.
+    def _tidy(self, records: Sequence[Record]) -> None:
+        """Housekeeping after the callers were told: a bounded piece, the rest while nobody waits.
+
+        The piece is twice what was just written, so that rubbish shrinks under any load.
         """
+        trimmed = 0
         while self._file.has_superseded:
             self._file.trim()
-            if not self._queue.empty():
+            trimmed += TRIM_ROWS
+            if trimmed >= 2 * len(records) and not self._queue.empty():
                 break
+        written_bytes = sum(len(record.body) for record in records)
         if self._keeper.count(written_bytes):
             self._lock.note(self._epoch, self._progress.synced)
         if self._keeper.log_pages > LOG_PAGES_MAX:
