@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridcore.errors import InputError, UnavailableError
+from gridcore.errors import InputError, NotFoundError, UnavailableError
 from gridio.clock import Clock
 from local_sched.resource_managers.base import (
     EndReason,
@@ -32,7 +32,7 @@ from local_sched.resource_managers.base import (
     check_grace,
 )
 from local_sched.resource_managers.output_following import follow_file
-from local_sched.resource_managers.processes import is_alive, sweep_task
+from local_sched.resource_managers.processes import is_alive, process_stat, sweep_task
 from local_sched.resource_managers.run_accounts import RunAs, resolve_account
 from local_sched.resource_managers.spawning import log_tail, spawn_supervisor
 from local_sched.resource_managers.task_events import end_event, start_event
@@ -155,7 +155,10 @@ class HostResourceManager:
         self._open()
         events = []
         for job_id in self._folders.active_ids():
-            event = self._recover_one(job_id)
+            try:
+                event = self._recover_one(job_id)
+            except (ValueError, NotFoundError) as fault:
+                event = self._give_up(job_id, fault)
             if event is not None:
                 events.append(event)
         self._arm_poll()
@@ -281,6 +284,17 @@ class HostResourceManager:
         else:
             swept = sweep_task(job_id, fence, self._folders.order(folder)["account"]["uid"])
             message = f"its supervisor is gone without a record; {swept} processes killed"
+        self._write_lost(folder, message, once=True)
+        return True
+
+    def _give_up(self, job_id: str, fault: Exception) -> TaskEvent | None:
+        """Records that cannot be read lose their own task, not the daemon's other ones."""
+        folder = self._folders.folder(job_id)
+        self._folders.take_fence(folder)
+        self._write_lost(folder, f"its records are damaged: {fault}", once=False)
+        return end_event(job_id, folder)
+
+    def _write_lost(self, folder: Path, message: str, *, once: bool) -> None:
         record: EndRecord = {
             "reason": EndReason.LOST.value,
             "exit_code": None,
@@ -289,8 +303,7 @@ class HostResourceManager:
             "message": f"{message}{log_tail(folder)}",
             "cpu_s": None,
         }
-        write_record(str(folder / ENDED), record, once=True)
-        return True
+        write_record(str(folder / ENDED), record, once=once)
 
     # --- records to events -----------------------------------------------------------------------
 
@@ -354,11 +367,18 @@ class HostResourceManager:
             watched = self._watched[job_id]
             if now >= watched.start_not_before or not watched.fenced.is_set():
                 self._observe(job_id)
-            if watched.supervisor_fd is None:
-                fence = self._folders.fence(watched.folder)
-                if fence is not None and not is_alive(fence):
-                    self._supervisor_gone(job_id)
+            if watched.supervisor_fd is None and self._is_supervisor_gone(watched):
+                self._supervisor_gone(job_id)
         self._arm_poll()
+
+    def _is_supervisor_gone(self, watched: _Watched) -> bool:
+        """What a process descriptor would tell."""
+        if watched.is_end_told:
+            return True
+        fence = self._folders.fence(watched.folder)
+        if fence is not None:
+            return not is_alive(fence)
+        return process_stat(watched.supervisor_pid) is None
 
 
 async def _wait_for_fence(watched: _Watched) -> None:

@@ -116,8 +116,11 @@ class TaskFolders:
             sync_folder(str(self._active))
 
     def order(self, folder: Path) -> LaunchRecord:
-        """The order as it was taken."""
-        order: LaunchRecord = read_record(str(folder / LAUNCH))
+        """The order as it was taken. Raises ``NotFoundError`` when the disk destroyed it."""
+        try:
+            order: LaunchRecord = read_record(str(folder / LAUNCH))
+        except ValueError as fault:
+            raise NotFoundError(f"the order of task {folder.name} is damaged: {fault}") from fault
         return order
 
     def end_record(self, folder: Path) -> EndRecord | None:
