@@ -41,8 +41,8 @@ __all__ = [
     "read_instant",
 ]
 
-INSTANT_LIMIT: Final = 253_402_214_400
-"""One day before the year 10000, so that every instant can be written in every zone."""
+INSTANT_LIMIT: Final = 253_402_128_000
+"""Two days before the year 10000, so that every instant can be written in every zone."""
 
 _TEXT_LENGTH_MAX: Final = 120
 _FORMS: Final = (
@@ -267,7 +267,8 @@ def _days_to_seconds(wall: _Wall) -> int:
 
 
 def _day(year: int, month: int, day_of_month: int, text: str) -> date:
-    if not 1970 <= year <= 9999:
+    # West of Greenwich the first hours of the epoch are still in 1969.
+    if not 1969 <= year <= 9999:
         raise InputError(
             f"the year of {text!r} is out of range", hint="years 1970 to 9999 can be used"
         )
