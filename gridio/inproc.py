@@ -39,7 +39,8 @@ class InprocSite:
         self._endpoint = f"inproc:{name}"
         self._calendar: CalendarPort
         self._site: SitePort
-        if through_codec or self._site_clock is not self._clock:
+        offers_both = getattr(services, "site_port", None) is not None
+        if through_codec or self._site_clock is not self._clock or not offers_both:
             wire = LocalWire(services, caller, clock=self._site_clock, endpoint=self._endpoint)
             self._calendar = WireCalendar(wire, self._clock)
             self._site = WireSite(wire, self._clock)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import grpc
 
@@ -88,7 +88,7 @@ def metadata_of(fault: GridError) -> Metadata:
 def fault_from(
     code: grpc.StatusCode,
     details: str | None,
-    metadata: Iterable[tuple[str, str | bytes]] | None,
+    metadata: Iterable[Any] | None,
     *,
     attempted: str,
 ) -> GridError:
@@ -108,7 +108,7 @@ def fault_from(
     return fault_type(f"{attempted}: {words}")
 
 
-def is_from_site(metadata: Iterable[tuple[str, str | bytes]] | None) -> bool:
+def is_from_site(metadata: Iterable[Any] | None) -> bool:
     """True when the site itself raised the fault, so that its word stands."""
     return any(key == FAULT_KEY for key, _ in metadata or ())
 
@@ -118,7 +118,7 @@ def _one_line(words: str) -> str:
     return line.encode(errors="replace")[:MESSAGE_BYTES_MAX].decode(errors="ignore")
 
 
-def _hint_in(metadata: Iterable[tuple[str, str | bytes]] | None) -> str | None:
+def _hint_in(metadata: Iterable[Any] | None) -> str | None:
     for key, value in metadata or ():
         if key != FAULT_KEY:
             continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
@@ -23,6 +23,8 @@ from gridio.rpc.faults import code_of, details_of, fault_from, metadata_of
 from gridio.rpc.handlers import AnyVerb, Handlers
 from gridio.rpc.site_handlers import SiteHandlers
 from gridio.rpc.verbs import CALENDAR_SERVICE, SITE_SERVICE, A, Q, Verb
+
+M = TypeVar("M", bound=Message)
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +55,7 @@ class LocalWire:
             answer = await handle(self._ports[verb.service], _carried(question))
         except Exception as fault:
             raise self._carried_fault(fault, verb) from fault
-        return _carried(answer)  # type: ignore[return-value] # the table pairs verbs and answers
+        return verb.answer.FromString(answer.SerializeToString())
 
     async def listen(self, verb: Verb[Q, A], question: Q) -> AsyncGenerator[A, None]:
         """One question, many answers."""
@@ -62,7 +64,7 @@ class LocalWire:
         try:
             async with aclosing(answers):
                 async for answer in answers:
-                    yield _carried(answer)  # type: ignore[misc] # as above
+                    yield verb.answer.FromString(answer.SerializeToString())
         except Exception as fault:
             raise self._carried_fault(fault, verb) from fault
 
@@ -73,7 +75,7 @@ class LocalWire:
             answer = await handle(self._ports[verb.service], _carried_each(parts))
         except Exception as fault:
             raise self._carried_fault(fault, verb) from fault
-        return _carried(answer)  # type: ignore[return-value] # as above
+        return verb.answer.FromString(answer.SerializeToString())
 
     def _of(self, verb: AnyVerb) -> Handlers[Any]:
         try:
@@ -94,7 +96,7 @@ class LocalWire:
         )
 
 
-def _carried(message: Message) -> Any:
+def _carried(message: M) -> M:
     return type(message).FromString(message.SerializeToString())
 
 

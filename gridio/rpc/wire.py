@@ -7,10 +7,19 @@ knows verbs and messages and nothing of what they mean.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Final, ParamSpec, Protocol, TypeVar
 
 from gridcore.errors import GridError, InputError
 from gridio.rpc.verbs import A, Q, Verb
+
+TIME_KEY: Final = "grid-time"
+"""Metadata of every answer: the site's clock when it was made, seconds with six decimals."""
+
+REQUEST_ID_KEY: Final = "grid-request"
+"""Metadata of a question: the id under which the caller logs what this call belongs to."""
+
+MESSAGE_BYTES_MAX: Final = 4 << 20
+"""Largest message either way; a larger one is refused before it is read (RESOURCE_EXHAUSTED)."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,0 +1,214 @@
+"""A gRPC channel as a wire: deadlines, retries, faults in our words, and the site's clock.
+
+The channel is made at the first call, because it belongs to the loop that runs then, and kept for
+life; gRPC reconnects by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from typing import Any, Final, NoReturn
+
+import grpc
+import grpc.aio
+
+from gridcore.errors import DeadlineError, GridError, UnavailableError
+from gridio.clock import Clock
+from gridio.connections import ClockSkew
+from gridio.credentials import Credential
+from gridio.logs import current_request
+from gridio.rpc.diagnosis import DIAGNOSIS_DEADLINE_S, Destination, diagnose
+from gridio.rpc.faults import fault_from, is_from_site
+from gridio.rpc.handlers import AnyVerb
+from gridio.rpc.skew import SkewMeter
+from gridio.rpc.verbs import A, Kind, Q, Verb
+from gridio.rpc.wire import REQUEST_ID_KEY, TIME_KEY
+
+RECONNECT_WAIT_S: Final = 0.3
+"""How long an attempt waits for the channel to come back before it is made anyway."""
+
+Attempt = Callable[[float], Any]
+
+
+class ChannelWire:
+    """Carries messages over ``open_channel()``'s channel to ``destination``."""
+
+    def __init__(
+        self,
+        destination: Destination,
+        open_channel: Callable[[], grpc.aio.Channel],
+        *,
+        credential: Credential | None,
+        clock: Clock,
+    ) -> None:
+        self._destination = destination
+        self._open_channel = open_channel
+        self._credential = credential
+        self._clock = clock
+        self._channel: grpc.aio.Channel | None = None
+        self._methods: dict[str, Any] = {}
+        self._skew = SkewMeter()
+        self._is_closed = False
+
+    @property
+    def endpoint(self) -> str:
+        """``host:port`` or ``unix:/path``, with the site's name."""
+        name = self._destination.site
+        return f"{name} ({self._destination.endpoint})" if name else self._destination.endpoint
+
+    def skew_s(self) -> ClockSkew | None:
+        """The best estimate of the site's clock minus ours."""
+        return self._skew.estimate(self._clock.now_precise())
+
+    async def close(self) -> None:
+        """End the channel and every call on it."""
+        self._is_closed = True
+        channel, self._channel = self._channel, None
+        self._methods.clear()
+        if channel is not None:
+            await channel.close(None)
+
+    async def ask(self, verb: Verb[Q, A], question: Q) -> A:
+        """One question, one answer, within the verb's deadline whatever happens."""
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + verb.deadline_s
+        attempt = 0
+        while True:
+            attempt += 1
+            sent_at = self._clock.now_precise()
+            call = self._method(verb)(
+                question, timeout=max(0.001, give_up_at - loop.time()), metadata=_metadata()
+            )
+            try:
+                answer: A = await call
+            except grpc.aio.AioRpcError as error:
+                self._measure(sent_at, error.trailing_metadata())
+                if attempt < verb.attempts_max and _may_retry(error):
+                    await self._reconnected(give_up_at)
+                    if loop.time() < give_up_at:
+                        continue
+                await self._fail(verb, error)
+            self._measure(sent_at, await call.trailing_metadata())
+            return answer
+
+    async def listen(self, verb: Verb[Q, A], question: Q) -> AsyncGenerator[A, None]:
+        """One question, many answers. Asked again only while none has come."""
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + verb.deadline_s
+        attempt = 0
+        has_begun = False
+        while True:
+            attempt += 1
+            call = self._method(verb)(question, timeout=verb.deadline_s, metadata=_metadata())
+            try:
+                async for answer in call:
+                    has_begun = True
+                    yield answer
+                return
+            except grpc.aio.AioRpcError as error:
+                if has_begun or attempt >= verb.attempts_max or not _may_retry(error):
+                    await self._fail(verb, error)
+            finally:
+                call.cancel()
+            await self._reconnected(give_up_at)
+
+    async def tell(self, verb: Verb[Q, A], parts: AsyncIterable[Q]) -> A:
+        """Many parts, one answer; each part is written before the next is asked for."""
+        sent_at = self._clock.now_precise()
+        call = self._method(verb)(timeout=verb.deadline_s, metadata=_metadata())
+        try:
+            async for part in parts:
+                try:
+                    await call.write(part)
+                except (asyncio.InvalidStateError, grpc.aio.AioRpcError):
+                    break  # The site has answered already; the status says why.
+            else:
+                await call.done_writing()
+            answer: A = await call
+        except grpc.aio.AioRpcError as error:
+            self._measure(sent_at, error.trailing_metadata())
+            await self._fail(verb, error)
+        finally:
+            call.cancel()
+        return answer
+
+    def _method(self, verb: AnyVerb) -> Any:
+        method = self._methods.get(verb.path)
+        if method is None:
+            if self._is_closed:
+                raise UnavailableError(f"the connection to {self.endpoint} is closed")
+            if self._channel is None:
+                self._channel = self._open_channel()
+            make = {
+                Kind.UNARY: self._channel.unary_unary,
+                Kind.REPLY_STREAM: self._channel.unary_stream,
+                Kind.REQUEST_STREAM: self._channel.stream_unary,
+            }[verb.kind]
+            method = self._methods[verb.path] = make(
+                verb.path,
+                request_serializer=verb.question.SerializeToString,
+                response_deserializer=verb.answer.FromString,
+            )
+        return method
+
+    async def _reconnected(self, give_up_at: float) -> None:
+        """Wait for the channel to be ready again, but not for long."""
+        channel = self._channel
+        if channel is None:
+            return
+        wait_s = min(RECONNECT_WAIT_S, give_up_at - asyncio.get_running_loop().time())
+        try:
+            async with asyncio.timeout(max(0.0, wait_s)):
+                await channel.channel_ready()
+        except TimeoutError:
+            return
+
+    async def _fail(self, verb: AnyVerb, error: grpc.aio.AioRpcError) -> NoReturn:
+        """Raise what ``error`` means."""
+        attempted = f"{verb.method} at {self.endpoint}"
+        told = fault_from(
+            error.code(), error.details(), error.trailing_metadata(), attempted=attempted
+        )
+        is_in_doubt = isinstance(told, UnavailableError) and not is_from_site(
+            error.trailing_metadata()
+        )
+        if is_in_doubt and not isinstance(told, DeadlineError):
+            found = await self._diagnosis(attempted)
+            if found is not None:
+                raise found from error
+        raise told from error
+
+    async def _diagnosis(self, attempted: str) -> GridError | None:
+        try:
+            async with asyncio.timeout(2 * DIAGNOSIS_DEADLINE_S):
+                return await diagnose(
+                    self._destination, self._credential, attempted=attempted, clock=self._clock
+                )
+        except (OSError, ValueError, TimeoutError):
+            return None  # The first fault stands; this one is about the search for its reason.
+
+    def _measure(self, sent_at: float, metadata: Iterable[Any] | None) -> None:
+        for key, value in metadata or ():
+            if key == TIME_KEY:
+                try:
+                    site_time = float(value)
+                except ValueError:
+                    return
+                self._skew.measure(
+                    sent_at=sent_at, received_at=self._clock.now_precise(), site_time=site_time
+                )
+
+
+def _may_retry(error: grpc.aio.AioRpcError) -> bool:
+    """True when the site was not reached, or was lost before it answered. What the site itself
+    says of being unavailable is an answer.
+    """
+    return error.code() is grpc.StatusCode.UNAVAILABLE and not is_from_site(
+        error.trailing_metadata()
+    )
+
+
+def _metadata() -> tuple[tuple[str, str], ...] | None:
+    request_id = current_request()
+    return ((REQUEST_ID_KEY, request_id),) if request_id else None
