@@ -203,6 +203,10 @@ class HostResourceManager:
         """The folder the task works in unless its order names another; may not exist yet."""
         return self._folders.sandbox(job_id)
 
+    def pids(self, job_id: str) -> list[int]:
+        """The task's processes at this moment, for dividing the processors (``cpu_share``)."""
+        return self._folders.living_pids(job_id)
+
     # --- supervisors -----------------------------------------------------------------------------
 
     def _open(self) -> None:

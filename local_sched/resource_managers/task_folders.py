@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gridcore.errors import ConflictError, InputError, NotFoundError
 from local_sched.resource_managers.base import Launch, check_job_id
-from local_sched.resource_managers.processes import identity
+from local_sched.resource_managers.processes import descendants, identity, is_alive
 from local_sched.resource_managers.run_accounts import RunAccount
 from local_sched.resource_managers.task_records import (
     ENDED,
@@ -132,6 +132,11 @@ class TaskFolders:
         """Who runs the task, or None while nobody does."""
         record: ProcessRecord | None = read_record(str(folder / FENCE))
         return record
+
+    def living_pids(self, job_id: str) -> list[int]:
+        """The processes of the task at this moment; its supervisor is none of them."""
+        fence = self.fence(self.folder(job_id))
+        return descendants(fence["pid"]) if fence is not None and is_alive(fence) else []
 
     def take_fence(self, folder: Path) -> bool:
         """Make sure that no supervisor starts the task any more; False when one was faster."""

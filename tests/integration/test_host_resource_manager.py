@@ -25,6 +25,7 @@ from local_sched.resource_managers.base import (
     TaskEvent,
     TaskEventKind,
 )
+from local_sched.resource_managers.cpu_share import CgroupShares, CpuShareKind, detect
 from local_sched.resource_managers.host import HostResourceManager, detected_nodes
 from local_sched.resource_managers.processes import identity, process_stat
 from local_sched.resource_managers.run_accounts import RunAs, resolve_account
@@ -38,6 +39,7 @@ import asyncio, json, sys
 from pathlib import Path
 from gridio.clock import SystemClock
 from local_sched.resource_managers.base import Launch
+from local_sched.resource_managers.cpu_share import CgroupShares, CpuShareKind, detect
 from local_sched.resource_managers.host import HostResourceManager
 
 async def main():
@@ -93,6 +95,11 @@ async def until(holds: Callable[[], bool]) -> None:
 def numbers_in(path: Path) -> list[int]:
     """The whole lines of a file that a task writes, as numbers."""
     return [int(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
+
+
+def groups_of(pid: int) -> str:
+    """The control groups of a process, as the kernel tells them."""
+    return Path(f"/proc/{pid}/cgroup").read_text()
 
 
 async def test_the_environment_holds_only_what_was_given(
@@ -220,6 +227,7 @@ async def test_nothing_of_a_task_survives_its_end(world: HostWorld, tmp_path: Pa
 
 async def test_a_task_that_keeps_forking_is_ended(world: HostWorld) -> None:
     """Killing goes on, pass after pass, until nothing new turns up."""
+    job_id = f"forks-{os.getpid()}"  # looked for on the whole machine, where others test too
     code = (
         "import os, time\n"
         "print('up', flush=True)\n"
@@ -233,14 +241,14 @@ async def test_a_task_that_keeps_forking_is_ended(world: HostWorld) -> None:
         "time.sleep(600)\n"
     )
     order = replace(
-        command("j1", sys.executable, "-I", "-S", "-c", code), limit_s=0.3, kill_grace_s=0.0
+        command(job_id, sys.executable, "-I", "-S", "-c", code), limit_s=0.3, kill_grace_s=0.0
     )
     await world.manager.launch(order)
-    started, ended = await Listener(world).until_over("j1")
+    started, ended = await Listener(world).until_over(job_id)
     assert ended.reason is EndReason.LIMIT
     assert ended.message == ""
     assert started.pid is not None
-    assert _processes_of("j1") == []
+    assert _processes_of(job_id) == []
 
 
 def _processes_of(job_id: str) -> list[int]:
@@ -286,8 +294,7 @@ async def test_a_second_supervisor_makes_room_for_the_first(
 
 
 async def test_a_killed_daemon_leaves_its_tasks_in_good_hands(tmp_path: Path) -> None:
-    """After kill -9: what ran goes on, what waited starts at its moment, limits hold, all is told.
-    """
+    """After kill -9: what ran goes on, what waited starts at its moment, limits hold, all is told."""
     moment = SystemClock().now_precise() + 1.5
     orders: list[dict[str, object]] = [
         {"job_id": "done", "script": "exit 7"},
@@ -450,10 +457,33 @@ async def test_a_demonstration_runs_everybody_as_the_daemon(tmp_path: Path) -> N
     await manager.close()
 
 
+async def test_a_share_holds_the_processes_of_a_task(world: HostWorld) -> None:
+    """All processes of a task are put under the control this machine really offers."""
+    assert isinstance(world.manager, HostResourceManager)
+    job_id = f"share-{os.getpid()}"
+    shares = detect(group=f"grid-test-{os.getpid()}")
+    await world.manager.launch(script(job_id, "sleep 600 & sleep 600; true"))
+    listener = Listener(world)
+    await listener.next()
+    manager = world.manager
+    await until(lambda: len(manager.pids(job_id)) == 3)
+    pids = manager.pids(job_id)
+    assert shares.set_share(job_id, 0.5, pids)
+    if shares.kind is CpuShareKind.NICE:
+        assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in pids} == {3}
+    else:
+        assert all(job_id in groups_of(pid) for pid in pids)
+    await manager.stop(job_id, 0.0)
+    await listener.next()
+    assert manager.pids(job_id) == []
+    shares.release(job_id)
+    if isinstance(shares, CgroupShares):
+        shares.close()
+
+
 @pytest.fixture
 def open_root() -> Iterator[Path]:
-    """A root that other accounts can pass through, which the test's own folder does not let them.
-    """
+    """A root that other accounts can pass through, which the test's own folder does not let them."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o711)
     yield folder
@@ -462,8 +492,7 @@ def open_root() -> Iterator[Path]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start tasks of other accounts")
 async def test_root_runs_a_task_as_its_owner(open_root: Path) -> None:
-    """A daemon that is root gives up its user, group and groups before anything of the task runs.
-    """
+    """A daemon that is root gives up its user, group and groups before anything of the task runs."""
     manager = HostResourceManager(root=open_root / "r", clock=SystemClock(), nodes=())
     nobody = pwd.getpwnam("nobody")
     text = f"id -u; id -g; id -G; ls {open_root}/r/control || echo closed; pwd"

@@ -1,0 +1,190 @@
+"""Dividing the processors between the tasks of one machine, by whatever the machine allows.
+
+Shares are weights: exact between the tasks under this control, worth less beside strangers. A quota
+was rejected, because it is a ceiling and guarantees nothing. In order of preference: control groups
+of version 2, of version 1, niceness (coarse, and without privilege only ever downwards), nothing.
+
+Not a policy: which task deserves how much is Libra's to say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from gridcore.errors import InputError
+from local_sched.resource_managers.base import check_job_id
+
+CGROUP_MOUNT = Path("/sys/fs/cgroup")
+CGROUP2_WEIGHT_MAX = 10_000
+"""Weight of a share of 1 in version 2, where 1 is the least: a ten-thousandth is the finest."""
+CGROUP1_SHARES_MAX = 262_144
+"""The same in version 1, where 2 is the least."""
+NICE_STEP = 1.25
+"""The kernel's ratio between two neighbouring nice values."""
+NICE_MAX = 19
+
+
+class CpuShareKind(StrEnum):
+    """How processors are divided."""
+
+    CGROUP2 = "cgroup2"
+    CGROUP1 = "cgroup1"
+    NICE = "nice"
+    NONE = "none"
+
+
+class CpuShares(Protocol):
+    """One way of dividing. Faults of the operating system are answers here: a share is a wish."""
+
+    kind: CpuShareKind
+
+    def set_share(self, job_id: str, share: float, pids: Sequence[int]) -> bool:
+        """Give the processes, and what they start later, a ``share`` (above 0, at most 1).
+
+        True when it took effect for all that are still alive. May be said again at any time.
+        """
+        ...
+
+    def release(self, job_id: str) -> None:
+        """The task is over: leave nothing of it behind."""
+        ...
+
+
+def detect(group: str = "grid", mount: Path = CGROUP_MOUNT) -> CpuShares:
+    """The best control this process can really use, found by trying; ``group`` is its own folder."""
+    if _read(mount / "cgroup.controllers").split().count("cpu"):
+        parent = mount / group
+        if _make_parent2(mount, parent):
+            return CgroupShares(CpuShareKind.CGROUP2, parent)
+    elif (mount / "cpu" / "cpu.shares").exists():
+        parent = mount / "cpu" / group
+        if _make_folder(parent):
+            return CgroupShares(CpuShareKind.CGROUP1, parent)
+    return NiceShares() if hasattr(os, "setpriority") else NoShares()
+
+
+class CgroupShares:
+    """One control group for each task, below one of the daemon's own."""
+
+    def __init__(self, kind: CpuShareKind, parent: Path) -> None:
+        self.kind = kind
+        self._parent = parent
+
+    def set_share(self, job_id: str, share: float, pids: Sequence[int]) -> bool:
+        """Write the weight, and move the processes."""
+        check_job_id(job_id)
+        _check_share(share)
+        folder = self._parent / job_id
+        if self.kind is CpuShareKind.CGROUP2:
+            name, weight = "cpu.weight", max(1, round(CGROUP2_WEIGHT_MAX * share))
+        else:
+            name, weight = "cpu.shares", max(2, round(CGROUP1_SHARES_MAX * share))
+        if not _make_folder(folder) or not _write(folder / name, str(weight)):
+            return False
+        inside = {int(pid) for pid in _read(folder / "cgroup.procs").split()}
+        outside = [pid for pid in pids if pid not in inside]
+        return sum(_move(folder, pid) for pid in outside) == len(outside)
+
+    def release(self, job_id: str) -> None:
+        """Remove the group; one in which a process is still dying goes with the next of its name."""
+        check_job_id(job_id)
+        with contextlib.suppress(OSError):
+            (self._parent / job_id).rmdir()
+
+    def close(self) -> None:
+        """Remove the daemon's own group, if no task is left in it."""
+        with contextlib.suppress(OSError):
+            self._parent.rmdir()
+
+
+class NiceShares:
+    """Niceness: a task with half the share of another runs three steps lower."""
+
+    kind = CpuShareKind.NICE
+
+    def set_share(self, job_id: str, share: float, pids: Sequence[int]) -> bool:
+        """Set every process; raising a share again needs privilege, and is else left as it is."""
+        check_job_id(job_id)
+        _check_share(share)
+        nice = nice_of(share)
+        return sum(_renice(pid, nice) for pid in pids) == len(pids)
+
+    def release(self, job_id: str) -> None:
+        """Niceness ends with its process."""
+
+
+class NoShares:
+    """Where nothing can be done: everybody gets what the kernel gives."""
+
+    kind = CpuShareKind.NONE
+
+    def set_share(self, job_id: str, share: float, pids: Sequence[int]) -> bool:
+        """Say that it had no effect."""
+        check_job_id(job_id)
+        _check_share(share)
+        return False
+
+    def release(self, job_id: str) -> None:
+        """Nothing was done."""
+
+
+def nice_of(share: float) -> int:
+    """The nice value whose weight is nearest to ``share`` of that of nice 0."""
+    return min(NICE_MAX, round(math.log(1.0 / share) / math.log(NICE_STEP)))
+
+
+def _check_share(share: float) -> None:
+    if not 0.0 < share <= 1.0:
+        raise InputError(f"a share of the processors is above 0 and at most 1, not {share}")
+
+
+def _make_parent2(mount: Path, parent: Path) -> bool:
+    """Hand the cpu controller down to our group and to the groups in it."""
+    is_handed_down = _read(mount / "cgroup.subtree_control").split().count("cpu") > 0
+    if not is_handed_down and not _write(mount / "cgroup.subtree_control", "+cpu"):
+        return False
+    return _make_folder(parent) and _write(parent / "cgroup.subtree_control", "+cpu")
+
+
+def _move(folder: Path, pid: int) -> bool:
+    """Put a process into the group; True also when there is no such process any more."""
+    return _write(folder / "cgroup.procs", str(pid)) or not Path(f"/proc/{pid}").exists()
+
+
+def _renice(pid: int, nice: int) -> bool:
+    try:
+        os.setpriority(os.PRIO_PROCESS, pid, nice)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return True
+
+
+def _make_folder(folder: Path) -> bool:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _write(path: Path, text: str) -> bool:
+    try:
+        path.write_text(text, "ascii")
+    except OSError:
+        return False
+    return True
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("ascii")
+    except OSError:
+        return ""
