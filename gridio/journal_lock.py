@@ -61,8 +61,10 @@ class JournalLock:
         self.previous = self._read_note()
 
     def note(self, epoch: str, synced: int) -> None:
-        """Remember that everything up to `synced` is on disk; a note that cannot be written is
-        only an older note.
+        """Remember that everything up to `synced` is on disk.
+
+        Called after each forced write, and not forced itself: a few microseconds, after the callers
+        were told. A note that a power failure or a fault takes back is only an older note.
         """
         text = json.dumps({"pid": os.getpid(), "epoch": epoch, "synced": synced})
         with contextlib.suppress(OSError):

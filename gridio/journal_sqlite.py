@@ -212,6 +212,8 @@ class SqliteJournal:
             if records or not self._progress.is_safe(self._file.last_sequence, sync=is_synced):
                 self._file.write(records, snapshot_at=snapshot_at, sync=is_synced)
             self._progress.advance(self._file.last_sequence, is_synced=is_synced)
+            if is_synced:
+                self._lock.note(self._epoch, self._progress.synced)
             self._tidy(records)
         except Exception as fault:
             # Whatever it was, a writer that ended in silence would leave its callers waiting for
@@ -235,8 +237,7 @@ class SqliteJournal:
             if trimmed >= 2 * len(records) and not self._queue.empty():
                 break
         written_bytes = sum(len(record.body) for record in records)
-        if self._keeper.count(written_bytes):
-            self._lock.note(self._epoch, self._progress.synced)
+        self._keeper.count(written_bytes)
         if self._keeper.log_pages > LOG_PAGES_MAX:
             self._file.restart_log()
             self._keeper.log_pages = 0
@@ -255,16 +256,12 @@ class _KeeperThread:
         self._thread = threading.Thread(target=self._run, name="journal-log", daemon=True)
         self._thread.start()
 
-    def count(self, written_bytes: int) -> bool:
-        """Add to what was written since the last move, and start one if that is enough. True when
-        it was.
-        """
+    def count(self, written_bytes: int) -> None:
+        """Add to what was written since the last move, and start one if that is enough."""
         self._written_bytes += written_bytes
-        if self._written_bytes < CHECKPOINT_BYTES:
-            return False
-        self._written_bytes = 0
-        self._wake.release()
-        return True
+        if self._written_bytes >= CHECKPOINT_BYTES:
+            self._written_bytes = 0
+            self._wake.release()
 
     def close(self) -> None:
         """End the thread, after the move it may be in."""

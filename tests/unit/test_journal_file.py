@@ -13,7 +13,7 @@ import pytest
 
 from gridcore.errors import InputError
 from gridio.ids import SeededIds
-from gridio.journal import JournalDamaged, JournalFailed, JournalLocked, Record
+from gridio.journal import BODY_BYTES_MAX, JournalDamaged, JournalFailed, JournalLocked, Record
 from gridio.journal_file import LogKeeper, read_records
 from gridio.journal_lock import JournalLock
 from gridio.journal_sqlite import SqliteJournal
@@ -209,6 +209,17 @@ def test_missing_folder_and_missing_journal_are_named(tmp_path: Path) -> None:
     assert not (tmp_path / "site.journal").exists()
 
 
+async def test_cut_log_is_noticed(tmp_path: Path) -> None:
+    """A log that something other than a crash has cut leaves a usable prefix, which is said to be
+    less than what was promised."""
+    path = tmp_path / "site.journal"
+    sizes = await fill(path, 5)
+    for cut, copy in cut_copies(path, [sizes[2], sizes[-1]], suffix="-wal"):
+        journal = open_journal(copy)
+        assert journal.was_rewound == (cut < sizes[-1])
+        journal.close()
+
+
 async def test_restored_copy_is_noticed(tmp_path: Path) -> None:
     """An old copy in the journal's place is usable but gets a new epoch, for it has forgotten
     promises; from then on it is an ordinary journal."""
@@ -327,3 +338,9 @@ def test_record_that_no_file_could_hold_is_refused(kind: str, at: int, what: str
     """A record is checked before it is queued, for the writer could only fail with it."""
     with pytest.raises(InputError, match=what):
         Record(kind=kind, at=at, body=b"")
+
+
+def test_record_longer_than_the_bound_is_refused() -> None:
+    """A body has a bound, which the refusal names."""
+    with pytest.raises(InputError, match=str(BODY_BYTES_MAX)):
+        Record(kind="TEST", at=0, body=bytes(BODY_BYTES_MAX + 1))
