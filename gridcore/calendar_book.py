@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gridcore.calendar_events import (
     CalendarEvent,
@@ -20,10 +20,10 @@ from gridcore.calendar_events import (
 )
 from gridcore.calendar_rules import CalendarRules, ResourceClass
 from gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
-from gridcore.footprints import Footprint, difference, footprint_of
+from gridcore.footprints import Footprint, difference, footprint_of, spliced
 from gridcore.instants import Instant
 from gridcore.profile import AvailabilityProfile
-from gridcore.reservations import Reservation, ReservationState
+from gridcore.reservations import Reservation, ReservationRequest, ReservationState
 from gridcore.summaries import CalendarVersion
 from gridcore.tariffs import FlatTariff, Tariff
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 Room = dict[str, AvailabilityProfile]
 """Free nodes over time, by resource class."""
+
+ENDS_SPARE: Final = 64
+"""Outdated ends that are kept before it is worth sorting them out."""
 
 
 class CalendarBook:
@@ -69,7 +72,10 @@ class CalendarBook:
         """
         self.buried: dict[tuple[str, str], Instant] = {}
         """(owner, request id) released before it was seen."""
-        self._by_request: dict[tuple[str, str], str] = {}
+        self._by_request: dict[tuple[str, str], tuple[str, ReservationRequest]] = {}
+        """(owner, request id) -> the reservation it booked or amended, and the request as it was.
+        Kept as long as the reservation, also when a later request has changed that.
+        """
         self._footprints: dict[str, Footprint] = {}
         """What each live reservation has booked in ``free``."""
         self._replacement: dict[str, str] = {}
@@ -78,7 +84,12 @@ class CalendarBook:
         self._held: dict[str, None] = {}
         """Ids of the holds, in the order in which they were granted."""
         self._ends: list[tuple[Instant, str]] = []
-        """Heap of (end, id), one for each live entry and some that are over: when to complete them.
+        """Heap of (end, id), one for each committed entry and a bounded number of outdated ones:
+        when to complete them.
+        """
+        self._tombstones: list[Instant] = []
+        """Heap of the instants in ``finished_at`` and ``buried``. A clock that steps leaves those
+        out of order.
         """
 
     @property
@@ -100,7 +111,7 @@ class CalendarBook:
     def find_request(self, owner: str, request_id: str) -> Reservation | None:
         """What ``owner``'s request booked, if it is still remembered."""
         found = self._by_request.get((owner, request_id))
-        return self.reservations[found] if found else None
+        return None if found is None else self.reservations[found[0]]
 
     def live(self) -> list[Reservation]:
         """Held and committed entries in order of their start."""
@@ -121,39 +132,36 @@ class CalendarBook:
         return min((each for each in held if each is not None), default=None)
 
     def next_end(self) -> Instant | None:
-        """When the next live entry's time is over."""
-        while self._ends:
-            end, reservation_id = self._ends[0]
-            entry = self.reservations.get(reservation_id)
-            if entry is not None and entry.state.is_live and entry.end == end:
-                return end
+        """When the next committed entry's time is over."""
+        while self._ends and not self._is_current(*self._ends[0]):
             heapq.heappop(self._ends)
-        return None
+        return self._ends[0][0] if self._ends else None
 
     def ended(self, now: Instant) -> list[Reservation]:
         """Committed entries whose time is over, in order of their end."""
         entries = (self.reservations[each] for each in self._footprints)
-        over = [each for each in entries if each.end <= now and each.hold_expires_at is None]
+        over = [
+            each for each in entries if each.end <= now and each.state is ReservationState.COMMITTED
+        ]
         return sorted(over, key=lambda each: (each.end, each.reservation_id))
 
     def oldest_tombstone(self) -> Instant | None:
         """When the oldest finished or buried entry came to its end."""
-        firsts = (next(iter(each.values()), None) for each in (self.finished_at, self.buried))
-        return min((each for each in firsts if each is not None), default=None)
+        return self._tombstones[0] if self._tombstones else None
 
     def apply(self, event: CalendarEvent) -> None:
-        """Carry out one event. ``ConflictError`` when it contradicts the book; the book is then
-        unchanged.
+        """Carry out one event. ``ConflictError`` or ``NotFoundError`` when it contradicts the book;
+        the book is then unchanged.
         """
         match event:
             case ReservationGranted(reservation=reservation):
                 self._add(reservation)
-            case ReservationMoved(reservation=reservation):
-                self._move(reservation)
+            case ReservationMoved():
+                self._move(event.reservation, event.at)
             case ReservationChanged():
                 self._change(event)
             case RequestBuried():
-                self.buried[event.owner, event.request_id] = event.at
+                self._bury(event)
             case FinishedForgotten():
                 self._forget(event.before)
         self.changes += 1
@@ -165,9 +173,13 @@ class CalendarBook:
 
     def validate(self) -> None:
         """Assert every invariant that links the fields; for tests and after a replay."""
-        for key, reservation_id in self._by_request.items():
+        for key, (reservation_id, request) in self._by_request.items():
             kept = self.reservations[reservation_id]
-            assert key[0] == kept.owner, key
+            assert key == (kept.owner, request.request_id), key
+        for kept in self.reservations.values():
+            found = self._by_request[kept.owner, kept.request.request_id]
+            assert found == (kept.reservation_id, kept.request), kept.reservation_id
+        assert not set(self.buried) & set(self._by_request), "what was heard is not buried"
         live = {each.reservation_id for each in self.reservations.values() if each.state.is_live}
         assert set(self._footprints) == live, "a footprint for each live entry and no other"
         assert set(self.finished_at) == set(self.reservations) - live, (
@@ -176,8 +188,13 @@ class CalendarBook:
         held = {each for each in live if self.reservations[each].state is ReservationState.HELD}
         assert set(self._held) == held, "the holds are the entries in state HELD"
         for old, new in self._replacement.items():
-            assert old in live, old
-            assert self.reservations[new].state is ReservationState.HELD, new
+            assert old in live - held, old
+            assert new in held, new
+        current = sorted({each for each in self._ends if self._is_current(*each)})
+        committed = sorted((self.reservations[each].end, each) for each in live - held)
+        assert current == committed, "an end for each committed entry"
+        stones = sorted([*self.finished_at.values(), *self.buried.values()])
+        assert sorted(self._tombstones) == stones, "an instant for each tombstone"
         for reservation in self.reservations.values():
             is_held = reservation.state is ReservationState.HELD
             assert is_held or reservation.hold_expires_at is None, reservation.reservation_id
@@ -188,45 +205,48 @@ class CalendarBook:
             profile.validate()
 
     def _add(self, reservation: Reservation) -> None:
-        key = (reservation.owner, reservation.request.request_id)
-        if reservation.reservation_id in self.reservations or key in self._by_request:
+        reservation_id = reservation.reservation_id
+        is_held = reservation.hold_expires_at is not None
+        state = ReservationState.HELD if is_held else ReservationState.COMMITTED
+        if reservation_id in self.reservations or reservation.state is not state:
             raise ConflictError(
-                f"reservation {reservation.reservation_id} or its request is in the book already"
+                f"reservation {reservation_id} is in the book already, or is not a new one"
             )
+        key = self._new_key(reservation)
         footprint = footprint_of(reservation)
-        old_id = reservation.request.replaces
-        is_replacing = (
-            old_id is not None
-            and old_id in self._footprints
-            and reservation.state is ReservationState.HELD
-        )
-        if is_replacing and old_id is not None:
+        old_id = reservation.request.replaces if is_held else None
+        if old_id is not None:
+            old_is_firm = old_id in self._footprints and old_id not in self._held
+            if not old_is_firm or old_id in self._replacement:
+                raise ConflictError(f"reservation {old_id} cannot be replaced by {reservation_id}")
             footprint = difference(footprint, self._footprints[old_id])
         footprint.book(self.free)
-        if is_replacing and old_id is not None:
-            self._replacement[old_id] = reservation.reservation_id
-        self._footprints[reservation.reservation_id] = footprint
-        self.reservations[reservation.reservation_id] = reservation
-        self._by_request[key] = reservation.reservation_id
+        if old_id is not None:
+            self._replacement[old_id] = reservation_id
+        self._footprints[reservation_id] = footprint
+        self.reservations[reservation_id] = reservation
+        self._by_request[key] = (reservation_id, reservation.request)
         self._granted += 1
-        heapq.heappush(self._ends, (reservation.end, reservation.reservation_id))
-        if reservation.state is ReservationState.HELD:
-            self._held[reservation.reservation_id] = None
+        if is_held:
+            self._held[reservation_id] = None
+        else:
+            self._note_end(reservation)
 
-    def _move(self, reservation: Reservation) -> None:
-        old = self.get(reservation.reservation_id)
-        footprint, old_footprint = footprint_of(reservation), self._footprints[old.reservation_id]
-        old_footprint.unbook(self.free)
-        try:
-            footprint.book(self.free)
-        except ConflictError:
-            old_footprint.book(self.free)
-            raise
-        self._footprints[old.reservation_id] = footprint
-        self.reservations[old.reservation_id] = reservation
-        del self._by_request[old.owner, old.request.request_id]
-        self._by_request[reservation.owner, reservation.request.request_id] = old.reservation_id
-        heapq.heappush(self._ends, (reservation.end, reservation.reservation_id))
+    def _move(self, reservation: Reservation, at: Instant) -> None:
+        reservation_id = reservation.reservation_id
+        old = self.get(reservation_id)
+        is_firm = old.state is reservation.state is ReservationState.COMMITTED
+        if not is_firm or reservation_id in self._replacement or old.owner != reservation.owner:
+            raise ConflictError(f"reservation {reservation_id} cannot be moved")
+        key = self._new_key(reservation)
+        before, whole = self._footprints[reservation_id], footprint_of(reservation)
+        after = spliced(before, whole, at)
+        difference(after, before).book(self.free)
+        difference(before, after).unbook(self.free)
+        self._footprints[reservation_id] = after
+        self.reservations[reservation_id] = reservation
+        self._by_request[key] = (reservation_id, reservation.request)
+        self._note_end(reservation)
 
     def _change(self, event: ReservationChanged) -> None:
         old = self.get(event.reservation_id)
@@ -235,23 +255,59 @@ class CalendarBook:
         self.reservations[reservation_id] = new
         self._held.pop(reservation_id, None)
         if new.state.is_live:
+            self._note_end(new)
             return
-        self._footprints.pop(reservation_id).unbook(self.free, from_instant=min(event.at, old.end))
+        self._give_back(old, event.at)
         self.finished_at[reservation_id] = event.at
-        replacement_id = self._replacement.pop(reservation_id, None)
-        if replacement_id is not None:
-            self._footprints[replacement_id].unbook(self.free)
-            whole = footprint_of(self.reservations[replacement_id])
-            whole.book(self.free)
-            self._footprints[replacement_id] = whole
+        heapq.heappush(self._tombstones, event.at)
         replaced_id = old.request.replaces
         if replaced_id is not None and self._replacement.get(replaced_id) == reservation_id:
             del self._replacement[replaced_id]
 
+    def _give_back(self, old: Reservation, at: Instant) -> None:
+        """Free the rest of ``old``, except for what the hold that was to replace it needs, which
+        now stands on its own feet.
+        """
+        footprint = self._footprints.pop(old.reservation_id).since(at)
+        replacement_id = self._replacement.pop(old.reservation_id, None)
+        if replacement_id is not None:
+            partial = self._footprints[replacement_id]
+            whole = spliced(partial, footprint_of(self.reservations[replacement_id]), at)
+            self._footprints[replacement_id] = whole
+            footprint = difference(footprint, whole)
+        footprint.unbook(self.free)
+
+    def _bury(self, event: RequestBuried) -> None:
+        key = (event.owner, event.request_id)
+        if key in self.buried or key in self._by_request:
+            raise ConflictError(f"request {event.request_id} is known already")
+        self.buried[key] = event.at
+        heapq.heappush(self._tombstones, event.at)
+
     def _forget(self, before: Instant) -> None:
-        for reservation_id in [key for key, at in self.finished_at.items() if at < before]:
-            gone = self.reservations.pop(reservation_id)
+        gone = dict.fromkeys(key for key, at in self.finished_at.items() if at < before)
+        for reservation_id in gone:
+            del self.reservations[reservation_id]
             del self.finished_at[reservation_id]
-            self._by_request.pop((gone.owner, gone.request.request_id), None)
+        for key in [key for key, (found, _) in self._by_request.items() if found in gone]:
+            del self._by_request[key]
         for key in [key for key, at in self.buried.items() if at < before]:
             del self.buried[key]
+        while self._tombstones and self._tombstones[0] < before:
+            heapq.heappop(self._tombstones)
+
+    def _new_key(self, reservation: Reservation) -> tuple[str, str]:
+        """(owner, request id) of an entry, which must not have been heard before."""
+        key = (reservation.owner, reservation.request.request_id)
+        if key in self._by_request or key in self.buried:
+            raise ConflictError(f"request {key[1]} was answered before")
+        return key
+
+    def _is_current(self, end: Instant, reservation_id: str) -> bool:
+        entry = self.reservations.get(reservation_id)
+        return entry is not None and entry.state is ReservationState.COMMITTED and entry.end == end
+
+    def _note_end(self, reservation: Reservation) -> None:
+        heapq.heappush(self._ends, (reservation.end, reservation.reservation_id))
+        if len(self._ends) > 3 * len(self._footprints) + ENDS_SPARE:
+            self._ends = sorted({each for each in self._ends if self._is_current(*each)})

@@ -23,6 +23,8 @@ class ReservationMoved:
 
     reservation: Reservation
     """As it is from now on."""
+    at: Instant
+    """When; what a running reservation occupied before stays as it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

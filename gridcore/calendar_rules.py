@@ -31,20 +31,26 @@ class CalendarRules:
     hold_ttl_max_s: int = 300
     """Longest life of a hold, whatever was asked."""
     hold_margin_s: int = 1
-    """A hold expires at least this long before it starts."""
+    """A hold expires at least this long before it starts; at least 1."""
     tombstone_s: int = 86_400
     """How long a finished id is remembered; far longer than any message can be late."""
     offers_max: int = 512
     """Most offers in one answer."""
 
     def __post_init__(self) -> None:
-        if (
-            not 1 <= self.hold_ttl_min_s <= self.hold_ttl_max_s
-            or self.hold_margin_s < 0
-            or self.offers_max < 1
-        ):
+        if not 1 <= self.hold_ttl_min_s <= self.hold_ttl_max_s:
             raise InputError(
-                "calendar rules contradict each other: 1 <= hold_ttl_min_s <= hold_ttl_max_s is needed"
+                "calendar rules contradict each other:"
+                " 1 <= hold_ttl_min_s <= hold_ttl_max_s is needed"
+            )
+        if self.hold_margin_s < 1:
+            raise InputError("hold_margin_s must be at least 1: a hold expires before it starts")
+        if self.offers_max < 1:
+            raise InputError("offers_max must be at least 1")
+        if self.horizon_s <= self.lead_s:
+            raise InputError(
+                f"horizon_s must be greater than the {self.lead_s} s that a hold needs before it"
+                " starts"
             )
         if self.tombstone_s < 2 * self.hold_ttl_max_s:
             raise InputError("tombstone_s must be at least twice hold_ttl_max_s")

@@ -23,7 +23,7 @@ from gridcore.calendar_events import (
     ReservationGranted,
     ReservationMoved,
 )
-from gridcore.errors import ConflictError, InputError, NotFoundError
+from gridcore.errors import InputError
 from gridcore.instants import Instant, Interval
 from gridcore.reservations import (
     Availability,
@@ -49,12 +49,17 @@ class Calendar(CalendarBook):
         request: ReservationRequest,
         now: Instant,
         *,
+        by: str | None = None,
         room: Mapping[str, AvailabilityProfile] | None = None,
     ) -> Availability | Decline:
-        """What could be had. No side effect. ``room``: where to look instead of ``free``."""
-        return fitting.find(
-            self, request, now, self._room_for(request, room), lead_s=self.rules.lead_s
-        )
+        """What could be had in two phases. No side effect. ``room``: where to look instead of
+        ``free``; ``by``: who asks, and must own what the request would replace.
+        """
+        refusal = self._refuse_replacing(request, by)
+        if refusal is not None:
+            return refusal
+        searched = self._room_for(request.replaces, room)
+        return fitting.find(self, request, now, searched, lead_s=self.rules.lead_s)
 
     def decide_reserve(
         self,
@@ -70,13 +75,17 @@ class Calendar(CalendarBook):
 
         ``ttl_s`` is the lifetime asked for, clamped to the rules; ``None`` commits at once, for a
         caller who has nobody else to wait for (the site's own user-settable reservation). The same
-        request again gives the same answer.
+        request again gives what it booked, as that is now. ``NotFoundError`` or
+        ``NotAuthorisedError`` when it would replace what ``owner`` does not have.
         """
         known = self._known_request(request, owner)
         if known is not None:
             return known, ()
+        refusal = self._refuse_replacing(request, owner)
+        if refusal is not None:
+            return refusal, ()
         lead_s = 0 if ttl_s is None else self.rules.lead_s
-        searched = self._room_for(request, room)
+        searched = self._room_for(request.replaces, room)
         found = fitting.find(self, request, now, searched, lead_s=lead_s)
         if isinstance(found, Decline):
             return found, ()
@@ -96,7 +105,10 @@ class Calendar(CalendarBook):
             hold_expires_at=None if ttl_s is None else self._expiry(ttl_s, offer.start, now),
             contact=contact,
         )
-        return reservation, (ReservationGranted(reservation=reservation),)
+        granted = ReservationGranted(reservation=reservation)
+        if ttl_s is None and request.replaces is not None:
+            return reservation, (self._supersede(request.replaces, now), granted)
+        return reservation, (granted,)
 
     def decide_commit(
         self, reservation_id: str, by: str | None, now: Instant
@@ -135,12 +147,17 @@ class Calendar(CalendarBook):
         *,
         event: ReservationEvent = ReservationEvent.RELEASE,
     ) -> tuple[CalendarEvent, ...]:
-        """Undo a hold or cancel a reservation. Succeeds also for what is unknown or over already."""
+        """Undo a hold or cancel a reservation. Succeeds also for what is unknown or over already.
+
+        ``event``: why, when its holder did not ask for it; ``ConflictError`` when the state does
+        not allow that one.
+        """
         if reservation_id not in self.reservations:
             return ()
         reservation = self.get(reservation_id, by)
         if not reservation.state.is_live:
             return ()
+        reservation.after(event)
         return (ReservationChanged(reservation_id=reservation_id, event=event, at=now),)
 
     def decide_release_request(
@@ -166,22 +183,24 @@ class Calendar(CalendarBook):
         room: Mapping[str, AvailabilityProfile] | None = None,
     ) -> tuple[Reservation | Decline, tuple[CalendarEvent, ...]]:
         """A new window or size in one step: the old stays unless the new is granted (make before
-        break).
+        break). Of a running reservation only the end and the size can change.
         """
         reservation = self.get(reservation_id, by)
-        if reservation.state is not ReservationState.COMMITTED:
-            return self._refuse_state(reservation, "amend"), ()
-        if reservation_id in self._replacement:
-            return self._refuse_state(reservation, "amend", "another change of it is under way"), ()
-        if reservation.request.request_id == request.request_id:
-            return reservation, ()
-        if reservation.interval.contains(now) and request.earliest_start > reservation.start:
-            message = (
-                f"reservation {reservation_id} is running: its start cannot move, only its end"
-            )
-            return Decline(rule=DeclineRule.STATE, message=message, site=self.site), ()
-        searched = self._room_for(replace(request, replaces=reservation_id), room)
-        found = fitting.find(self, request, now, searched, lead_s=0, running=reservation)
+        if request.replaces is not None:
+            raise InputError("an amended request replaces nothing else", hint="leave it out")
+        known = self._known_request(request, reservation.owner, reservation_id)
+        if known is not None:
+            return known, ()
+        refusal = self._refuse_change(reservation, "amend")
+        if refusal is None and reservation.end <= now:
+            refusal = self._refuse_state(reservation, "amend", "its time is over")
+        if refusal is not None:
+            return refusal, ()
+        searched = self._room_for(reservation_id, room)
+        if reservation.start <= now:
+            found = fitting.find_running(self, request, now, searched, reservation)
+        else:
+            found = fitting.find(self, request, now, searched, lead_s=0)
         if isinstance(found, Decline):
             return found, ()
         offer = found.offers[0]
@@ -194,7 +213,7 @@ class Calendar(CalendarBook):
             interval=Interval(offer.start, offer.start + request.duration_s),
             price_millicredits=offer.price_millicredits(nodes),
         )
-        return moved, (ReservationMoved(reservation=moved),)
+        return moved, (ReservationMoved(reservation=moved, at=now),)
 
     def decide_sweep(self, now: Instant) -> tuple[CalendarEvent, ...]:
         """Reservations whose time is over are completed; old tombstones are forgotten. Holds are
@@ -214,24 +233,44 @@ class Calendar(CalendarBook):
         return tuple(events)
 
     def _known_request(
-        self, request: ReservationRequest, owner: str
+        self, request: ReservationRequest, owner: str, amended_id: str | None = None
     ) -> Reservation | Decline | None:
-        """The answer to a request that was heard before; ``None`` for a new one."""
+        """The answer to a request that was heard before; ``None`` for a new one. ``amended_id``:
+        the only reservation that it may have been about.
+        """
         if (owner, request.request_id) in self.buried:
             return self._finished(request)
-        known = self.find_request(owner, request.request_id)
-        if known is None:
+        heard = self._by_request.get((owner, request.request_id))
+        if heard is None:
             return None
-        if known.request != request:
+        reservation_id, as_it_was = heard
+        if as_it_was != request or amended_id not in (None, reservation_id):
             raise InputError(
                 f"request id {request.request_id!r} was used for another request",
                 hint="use a new id for each request",
             )
+        known = self.reservations[reservation_id]
         return known if known.state.is_live else self._finished(request)
 
     def _finished(self, request: ReservationRequest) -> Decline:
-        message = f"request {request.request_id} was answered, and what it booked has ended; ask with a new id"
+        message = (
+            f"request {request.request_id} was answered, and what it booked has ended;"
+            " ask with a new id"
+        )
         return Decline(rule=DeclineRule.FINISHED, message=message, site=self.site)
+
+    def _refuse_replacing(self, request: ReservationRequest, by: str | None) -> Decline | None:
+        if request.replaces is None:
+            return None
+        return self._refuse_change(self.get(request.replaces, by), "replace")
+
+    def _refuse_change(self, reservation: Reservation, verb: str) -> Decline | None:
+        """Only what is committed can change, and one change at a time."""
+        if reservation.state is not ReservationState.COMMITTED:
+            return self._refuse_state(reservation, verb)
+        if reservation.reservation_id in self._replacement:
+            return self._refuse_state(reservation, verb, "another change of it is under way")
+        return None
 
     def _refuse_state(self, reservation: Reservation, verb: str, why: str = "") -> Decline:
         reason = why or f"it is {reservation.state}"
@@ -252,27 +291,18 @@ class Calendar(CalendarBook):
         old_id = reservation.request.replaces
         if old_id is None or self._replacement.get(old_id) != reservation.reservation_id:
             return committed, (commit,)
-        supersede = ReservationChanged(
-            reservation_id=old_id, event=ReservationEvent.SUPERSEDE, at=now
-        )
-        return committed, (supersede, commit)
+        return committed, (self._supersede(old_id, now), commit)
+
+    def _supersede(self, old_id: str, now: Instant) -> ReservationChanged:
+        return ReservationChanged(reservation_id=old_id, event=ReservationEvent.SUPERSEDE, at=now)
 
     def _room_for(
-        self, request: ReservationRequest, room: Mapping[str, AvailabilityProfile] | None
+        self, old_id: str | None, room: Mapping[str, AvailabilityProfile] | None
     ) -> Mapping[str, AvailabilityProfile]:
-        """Where to search: the room of the reservation to be replaced counts as free."""
+        """Where to search: the room of the reservation to be changed counts as free."""
         searched = self.free if room is None else room
-        old_id = request.replaces
         if old_id is None:
             return searched
-        old = self.reservations.get(old_id)
-        if old is None or old.state is not ReservationState.COMMITTED:
-            raise NotFoundError(f"{self.site} has no reservation {old_id!r} that could be replaced")
-        if old_id in self._replacement:
-            raise ConflictError(
-                f"another change of reservation {old_id} is under way",
-                hint="try again when it is over",
-            )
         copies = {name: profile.copy() for name, profile in searched.items()}
         self._footprints[old_id].unbook(copies)
         return copies

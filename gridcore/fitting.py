@@ -1,14 +1,14 @@
 """The search behind an inquiry: which starts are possible, with how many nodes, at what price; or
 why none is.
 
-Pure functions over an owner's classes, rules, tariff and free room. The answer to a refused request
-is searched for as well: the earliest start at which it would fit, and the largest size that fits
-its window.
+Pure functions over somebody's terms and free room. The answer to a refused request is searched for
+as well: the earliest start at which it would fit, and the largest size that fits its window.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 from gridcore.instants import Instant
 from gridcore.reservations import (
@@ -23,103 +23,178 @@ from gridcore.reservations import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gridcore.calendar_rules import ResourceClass
-    from gridcore.calendars import Calendar
+    from gridcore.calendar_rules import CalendarRules, ResourceClass
     from gridcore.profile import AvailabilityProfile
+    from gridcore.summaries import CalendarVersion
+    from gridcore.tariffs import Tariff
+
+
+class Terms(Protocol):
+    """On whose terms is searched: an owner's book, or what somebody else knows of it."""
+
+    @property
+    def site(self) -> str:
+        """Who answers."""
+        ...
+
+    @property
+    def classes(self) -> Mapping[str, ResourceClass]:
+        """The nodes, by name of their class."""
+        ...
+
+    @property
+    def rules(self) -> CalendarRules:
+        """The bounds."""
+        ...
+
+    @property
+    def tariff(self) -> Tariff:
+        """The prices."""
+        ...
+
+    @property
+    def version(self) -> CalendarVersion:
+        """Of the room that is searched."""
+        ...
 
 
 def find(
-    calendar: Calendar,
+    terms: Terms,
     request: ReservationRequest,
     now: Instant,
     room: Mapping[str, AvailabilityProfile],
     *,
     lead_s: int,
-    running: Reservation | None = None,
 ) -> Availability | Decline:
     """All starts for ``request`` in ``room``, or a ``Decline``.
 
-    ``lead_s``: nothing may start sooner than ``now + lead_s``. ``running``: the reservation that is
-    being amended; its own start may lie in the past and stays possible.
+    ``lead_s``: nothing may start sooner than ``now + lead_s``.
     """
-    classes = [
-        each for each in calendar.classes.values() if set(request.features) <= set(each.features)
-    ]
-    refusal = _refuse_outright(calendar, classes, request, now)
-    if refusal is not None:
-        return refusal
-    soonest = now + lead_s
-    if running is not None and running.start <= now:
-        soonest = running.start
-    earliest = max(request.earliest_start, soonest)
-    latest_end = min(request.latest_end, now + calendar.rules.horizon_s)
-    if (
-        latest_end - earliest < request.duration_s
-        and request.latest_end <= now + calendar.rules.horizon_s
-    ):
-        when = _earliest(calendar, classes, request, soonest, now, room)
-        message = (
-            f"the start must be at least {lead_s} s ahead: within the window asked for no time is left"
-            f" for {request.duration_s} s"
-        )
-        return _decline(calendar, DeclineRule.START_TOO_SOON, message, earliest=when)
-    offers = _offers(calendar, classes, request, earliest, latest_end, room)
+    classes = _fitting_classes(terms, request)
+    soonest = max(request.earliest_start, now + lead_s)
+    horizon = now + terms.rules.horizon_s
+    latest_end = min(request.latest_end, horizon)
+    offers = _offers(terms, classes, request, soonest, latest_end, room, request.nodes_min)
     affordable = _within_budget(offers, request)
     if affordable:
-        return _bounded(calendar, affordable, latest_end - request.duration_s + 1)
+        return _bounded(terms, affordable, latest_end - request.duration_s + 1)
+    rule, message = _shortage(terms, classes, request, now, lead_s, offers)
+    smaller = _offers(terms, classes, request, soonest, latest_end, room, nodes_min=1)
+    return Decline(
+        rule=rule,
+        message=f"{terms.site}: {message}",
+        earliest=_earliest(terms, classes, request, soonest, horizon, room),
+        nodes_now=max((_nodes_paid(offer, request) for offer in smaller), default=0),
+        site=terms.site,
+    )
+
+
+def find_running(
+    terms: Terms,
+    request: ReservationRequest,
+    now: Instant,
+    room: Mapping[str, AvailabilityProfile],
+    running: Reservation,
+) -> Availability | Decline:
+    """How a reservation that is running could be changed: its start and its class stay, and only
+    the room from ``now`` on counts. One offer, or a ``Decline``.
+    """
+    start, end = running.start, running.start + request.duration_s
+
+    def refuse(rule: DeclineRule, message: str, nodes_now: int = 0) -> Decline:
+        told = f"{terms.site}: {running.reservation_id} is running: {message}"
+        return Decline(rule=rule, message=told, nodes_now=nodes_now, site=terms.site)
+
+    if start < request.earliest_start or request.latest_end < end:
+        return refuse(DeclineRule.STATE, "its start cannot move, only its end")
+    if end <= now:
+        return refuse(DeclineRule.WINDOW_PAST, f"it would have ended {now - end} s ago")
+    name = running.resource_class
+    classes = [each for each in _fitting_classes(terms, request) if each.name == name]
+    is_possible = bool(classes) and end <= now + terms.rules.horizon_s
+    offer = Offer(
+        start=start,
+        start_until=start + 1,
+        nodes=max(0, room[name].min_free(now, end)) if is_possible else 0,
+        resource_class=name,
+        unit_price_millicredits=terms.tariff.unit_price_millicredits(
+            name, start, request.duration_s
+        ),
+    )
+    nodes = _nodes_paid(offer, request)
+    if nodes < request.nodes_min:
+        unpaid = [offer] if offer.nodes >= request.nodes_min else []
+        rule, message = _shortage(terms, classes, request, now, start - now, unpaid)
+        return refuse(rule, message, nodes)
+    paid = (replace(offer, nodes=nodes),)
+    return Availability(offers=paid, version=terms.version, known_until=start + 1)
+
+
+def _fitting_classes(terms: Terms, request: ReservationRequest) -> list[ResourceClass]:
+    wanted = set(request.features)
+    return [each for each in terms.classes.values() if wanted <= set(each.features)]
+
+
+def _shortage(
+    terms: Terms,
+    classes: list[ResourceClass],
+    request: ReservationRequest,
+    now: Instant,
+    lead_s: int,
+    offers: list[Offer],
+) -> tuple[DeclineRule, str]:
+    """Why nothing could be offered; ``offers`` are those that only the budget forbids. What no
+    other time would cure comes first.
+    """
+    duration_s, nodes = request.duration_s, request.nodes_min
+    if not classes and request.features:
+        known = sorted({feature for each in terms.classes.values() for feature in each.features})
+        return DeclineRule.FEATURES, (
+            f"no nodes with all of {', '.join(request.features)};"
+            f" known features: {', '.join(known) or 'none'}"
+        )
+    largest = max((each.nodes for each in classes), default=0)
+    if nodes > largest:
+        return DeclineRule.TOO_LARGE, f"{nodes} nodes were asked for, {largest} is all there is"
+    if request.latest_end <= now:
+        return DeclineRule.WINDOW_PAST, f"the window ended {now - request.latest_end} s ago"
+    soonest = max(request.earliest_start, now + lead_s)
+    if soonest + duration_s > now + terms.rules.horizon_s:
+        return DeclineRule.BEYOND_HORIZON, (
+            f"reservations must end within {terms.rules.horizon_s} s from now"
+        )
+    if soonest + duration_s > request.latest_end:
+        return DeclineRule.START_TOO_SOON, (
+            f"the start must be at least {lead_s} s ahead:"
+            f" no {duration_s} s are left within the window asked for"
+        )
     if offers:
-        cheapest = min(offer.unit_price_millicredits for offer in offers) * request.nodes_min
-        message = (
-            f"the least price is {cheapest} millicredits for {request.nodes_min} nodes,"
+        cheapest = min(offer.unit_price_millicredits for offer in offers) * nodes
+        return DeclineRule.BUDGET, (
+            f"the least price is {cheapest} millicredits for {nodes} nodes,"
             f" the budget is {request.budget_millicredits}"
         )
-        return _decline(calendar, DeclineRule.BUDGET, message)
-    when = _earliest(calendar, classes, request, soonest, now, room)
-    nodes_now = max(
-        (_largest(request, earliest, latest_end, room[each.name]) for each in classes), default=0
-    )
-    message = f"no room for {request.nodes_min} nodes for {request.duration_s} s within the window"
-    return _decline(calendar, DeclineRule.NO_ROOM, message, earliest=when, nodes_now=nodes_now)
-
-
-def _refuse_outright(
-    calendar: Calendar, classes: list[ResourceClass], request: ReservationRequest, now: Instant
-) -> Decline | None:
-    """Refusals that no other time would cure, or that need no search."""
-    if not classes:
-        known = sorted({feature for each in calendar.classes.values() for feature in each.features})
-        message = f"no nodes with all of {', '.join(request.features)}; known features: {', '.join(known) or 'none'}"
-        return _decline(calendar, DeclineRule.FEATURES, message)
-    largest = max(each.nodes for each in classes)
-    if request.nodes_min > largest:
-        message = f"{request.nodes_min} nodes were asked for, {largest} is all there is"
-        return _decline(calendar, DeclineRule.TOO_LARGE, message, nodes_now=largest)
-    if request.latest_end <= now:
-        message = f"the window ended {now - request.latest_end} s ago"
-        return _decline(calendar, DeclineRule.WINDOW_PAST, message, earliest=None)
-    horizon = now + calendar.rules.horizon_s
-    if max(request.earliest_start, now) + request.duration_s > horizon:
-        message = f"reservations must end within {calendar.rules.horizon_s} s from now"
-        return _decline(calendar, DeclineRule.BEYOND_HORIZON, message)
-    return None
+    return DeclineRule.NO_ROOM, f"no room for {nodes} nodes for {duration_s} s within the window"
 
 
 def _offers(
-    calendar: Calendar,
+    terms: Terms,
     classes: list[ResourceClass],
     request: ReservationRequest,
-    earliest: Instant,
+    soonest: Instant,
     latest_end: Instant,
     room: Mapping[str, AvailabilityProfile],
+    nodes_min: int,
 ) -> list[Offer]:
     """Every run of possible starts in every fitting class, in order of start, then price, then
     class.
     """
     offers = []
     for each in classes:
-        runs = room[each.name].starts(request.duration_s, earliest, latest_end, request.nodes_min)
-        for first, until, nodes in runs:
-            price = calendar.tariff.unit_price_millicredits(each.name, first, request.duration_s)
+        for first, until, nodes in room[each.name].starts(
+            request.duration_s, soonest, latest_end, nodes_min
+        ):
+            price = terms.tariff.unit_price_millicredits(each.name, first, request.duration_s)
             offers.append(
                 Offer(
                     start=first,
@@ -140,83 +215,55 @@ def _offers(
     return offers
 
 
+def _nodes_paid(offer: Offer, request: ReservationRequest) -> int:
+    """How many of the nodes offered the budget pays for."""
+    budget, unit = request.budget_millicredits, offer.unit_price_millicredits
+    return offer.nodes if budget is None or unit == 0 else min(offer.nodes, budget // unit)
+
+
 def _within_budget(offers: list[Offer], request: ReservationRequest) -> list[Offer]:
     """The offers that the budget pays for, each cut to the number of nodes it pays for."""
-    budget = request.budget_millicredits
-    if budget is None:
+    if request.budget_millicredits is None:
         return offers
-    kept = []
-    for offer in offers:
-        unit = offer.unit_price_millicredits
-        nodes = offer.nodes if unit == 0 else min(offer.nodes, budget // unit)
-        if nodes >= request.nodes_min:
-            kept.append(
-                Offer(
-                    start=offer.start,
-                    start_until=offer.start_until,
-                    nodes=nodes,
-                    resource_class=offer.resource_class,
-                    unit_price_millicredits=unit,
-                )
-            )
-    return kept
+    paid = [(offer, _nodes_paid(offer, request)) for offer in offers]
+    return [replace(offer, nodes=nodes) for offer, nodes in paid if nodes >= request.nodes_min]
 
 
-def _bounded(calendar: Calendar, offers: list[Offer], known_until: Instant) -> Availability:
-    """Cut a long answer short, and say up to where it is complete."""
-    bound = calendar.rules.offers_max
+def _bounded(terms: Terms, offers: list[Offer], known_until: Instant) -> Availability:
+    """Cut a long answer short, and say up to where it is complete.
+
+    At least everything that starts first is told, whatever the bound, so that asking again from
+    there on makes progress.
+    """
+    bound = terms.rules.offers_max
     if len(offers) > bound:
-        known_until = min(known_until, offers[bound].start)
-        offers = [offer for offer in offers[:bound] if offer.start < known_until] or offers[:1]
-    return Availability(offers=tuple(offers), version=calendar.version, known_until=known_until)
+        cut = offers[bound].start
+        if cut == offers[0].start:
+            cut = next((offer.start for offer in offers if offer.start > cut), known_until)
+        known_until = cut
+        offers = [offer for offer in offers if offer.start < cut]
+    return Availability(offers=tuple(offers), version=terms.version, known_until=known_until)
 
 
 def _earliest(
-    calendar: Calendar,
+    terms: Terms,
     classes: list[ResourceClass],
     request: ReservationRequest,
     soonest: Instant,
-    now: Instant,
+    horizon: Instant,
     room: Mapping[str, AvailabilityProfile],
 ) -> Instant | None:
     """Earliest start for ``nodes_min`` nodes, never before the one asked for, whatever the window's
-    end.
+    end. A class whose price then is above the budget does not count.
     """
-    horizon = now + calendar.rules.horizon_s
-    begin = max(request.earliest_start, soonest)
-    found = [
-        room[each.name].earliest_fit(request.nodes_min, request.duration_s, begin, horizon)
-        for each in classes
-        if each.nodes >= request.nodes_min
-    ]
-    return min((start for start in found if start is not None), default=None)
-
-
-def _largest(
-    request: ReservationRequest,
-    earliest: Instant,
-    latest_end: Instant,
-    profile: AvailabilityProfile,
-) -> int:
-    """Most nodes that fit anywhere in the window."""
-    return max(
-        (nodes for _, _, nodes in profile.starts(request.duration_s, earliest, latest_end, 1)),
-        default=0,
-    )
-
-
-def _decline(
-    calendar: Calendar,
-    rule: DeclineRule,
-    message: str,
-    *,
-    earliest: Instant | None = None,
-    nodes_now: int = 0,
-) -> Decline:
-    return Decline(
-        rule=rule,
-        message=f"{calendar.site}: {message}",
-        earliest=earliest,
-        nodes_now=nodes_now,
-        site=calendar.site,
-    )
+    found = []
+    for each in classes:
+        start = room[each.name].earliest_fit(
+            request.nodes_min, request.duration_s, soonest, horizon
+        )
+        if start is not None:
+            unit = terms.tariff.unit_price_millicredits(each.name, start, request.duration_s)
+            budget = request.budget_millicredits
+            if budget is None or unit * request.nodes_min <= budget:
+                found.append(start)
+    return min(found, default=None)

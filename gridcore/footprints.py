@@ -13,6 +13,7 @@ break)::
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gridcore.errors import ConflictError
@@ -42,6 +43,8 @@ class Footprint:
 
     def book(self, room: Mapping[str, AvailabilityProfile]) -> None:
         """Take all pieces; ``ConflictError`` and no change when one does not fit."""
+        if self.resource_class not in room:
+            raise ConflictError(f"there is no resource class {self.resource_class!r}")
         profile = room[self.resource_class]
         done: list[Piece] = []
         try:
@@ -53,24 +56,48 @@ class Footprint:
                 profile.unbook(piece.nodes, piece.interval.start, piece.interval.end)
             raise
 
-    def unbook(
-        self, room: Mapping[str, AvailabilityProfile], from_instant: Instant | None = None
-    ) -> None:
-        """Give back all pieces, or what lies behind ``from_instant``."""
+    def unbook(self, room: Mapping[str, AvailabilityProfile]) -> None:
+        """Give back all pieces."""
         profile = room[self.resource_class]
         for piece in self.pieces:
-            start = (
-                piece.interval.start
-                if from_instant is None
-                else max(piece.interval.start, from_instant)
-            )
-            if start < piece.interval.end:
-                profile.unbook(piece.nodes, start, piece.interval.end)
+            profile.unbook(piece.nodes, piece.interval.start, piece.interval.end)
+
+    def before(self, at: Instant) -> Footprint:
+        """The part that lies before ``at``."""
+        kept = (
+            Piece(piece.nodes, Interval(piece.interval.start, min(piece.interval.end, at)))
+            for piece in self.pieces
+            if piece.interval.start < at
+        )
+        return Footprint(self.resource_class, tuple(kept))
+
+    def since(self, at: Instant) -> Footprint:
+        """The part that lies at or behind ``at``."""
+        kept = (
+            Piece(piece.nodes, Interval(max(piece.interval.start, at), piece.interval.end))
+            for piece in self.pieces
+            if at < piece.interval.end
+        )
+        return Footprint(self.resource_class, tuple(kept))
 
 
 def footprint_of(reservation: Reservation) -> Footprint:
     """The whole reservation as one piece."""
     return Footprint(reservation.resource_class, (Piece(reservation.nodes, reservation.interval),))
+
+
+def spliced(old: Footprint, new: Footprint, at: Instant) -> Footprint:
+    """As ``old`` before ``at`` and as ``new`` from then on: what is past cannot be changed.
+
+    ``ConflictError`` when that would be in two resource classes.
+    """
+    past = old.before(at)
+    if past.pieces and old.resource_class != new.resource_class:
+        raise ConflictError(
+            f"nodes of class {old.resource_class!r} are in use: they cannot become nodes of"
+            f" {new.resource_class!r}"
+        )
+    return Footprint(new.resource_class, past.pieces + new.since(at).pieces)
 
 
 def difference(new: Footprint, old: Footprint) -> Footprint:
@@ -86,8 +113,7 @@ def difference(new: Footprint, old: Footprint) -> Footprint:
                 for edge in (other.interval.start, other.interval.end)
                 if piece.interval.contains(edge)
             )
-        cuts = sorted(edges)
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in pairwise(sorted(edges)):
             covered = sum(other.nodes for other in old.pieces if other.interval.contains(start))
             if piece.nodes > covered:
                 pieces.append(Piece(piece.nodes - covered, Interval(start, end)))

@@ -6,13 +6,17 @@ whoever made them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from gridcore.errors import InputError
 from gridcore.instants import Instant
 
 SLOTS_MAX: Final = 200_000
+
+_LEVEL: Final = re.compile(r"\s*(\*|[0-9]{1,9})\s*x\s*([0-9]{1,9})\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,42 +43,36 @@ class SlotLadder:
         for level in self.levels[:-1]:
             if level.count is None or level.count < 1:
                 raise InputError(
-                    "only the last level of a slot ladder may have no count",
+                    "only the last level of a slot ladder may be open, and none may be empty",
                     hint="e.g. 32x10, 8x320, *x2560",
                 )
         if self.levels[-1].count is not None:
             raise InputError(
                 "the last level of a slot ladder must be open", hint="write it as *x2560"
             )
-        length_s = 1
-        for level in self.levels:
-            if (
-                level.length_s < 1
-                or level.length_s % length_s
-                or (length_s == level.length_s and length_s > 1)
-            ):
+        if self.fundamental_s < 1:
+            raise InputError(f"a slot cannot be {self.fundamental_s} s long")
+        for below, level in pairwise(self.levels):
+            if level.length_s <= below.length_s or level.length_s % below.length_s:
                 raise InputError(
-                    f"slot length {level.length_s} s is not a greater multiple of {length_s} s, the level below",
+                    f"slot length {level.length_s} s is not a greater multiple of"
+                    f" {below.length_s} s, the level below",
                     hint="each level must be an integer multiple of the one before",
                 )
-            length_s = level.length_s
 
     @classmethod
     def parse(cls, text: str) -> SlotLadder:
         """Read ``32x10, 8x320, *x2560`` (count x seconds)."""
         levels = []
         for part in text.split(","):
-            count, times, length = part.strip().partition("x")
-            if (
-                not times
-                or not length.strip().isdecimal()
-                or not (count.strip() == "*" or count.strip().isdecimal())
-            ):
+            found = _LEVEL.fullmatch(part)
+            if found is None:
                 raise InputError(
-                    f"not a slot ladder: {text!r}",
+                    f"not a slot ladder: {text[:80]!r}",
                     hint="write count x seconds, e.g. 32x10, 8x320, *x2560",
                 )
-            levels.append(LadderLevel(int(length), None if count.strip() == "*" else int(count)))
+            count, length = found.groups()
+            levels.append(LadderLevel(int(length), None if count == "*" else int(count)))
         return cls(tuple(levels))
 
     def __str__(self) -> str:
@@ -92,8 +90,9 @@ class SlotLadder:
         """Slot edges from the slot that holds ``now`` until the horizon covers ``until``,
         ascending.
 
-        A level ends early or late by less than one slot of the next level, so that the next level
-        starts on a multiple of its own length.
+        A level ends late by less than one slot of the next level, so that the next level starts on
+        a multiple of its own length. Levels with a count are always whole, so the last edge may lie
+        far behind ``until``. ``InputError`` for more than ``SLOTS_MAX`` slots.
         """
         at = now - now % self.levels[0].length_s
         edges = [at]
@@ -103,7 +102,7 @@ class SlotLadder:
             else:
                 coarser_s = self.levels[position + 1].length_s
                 stop = -(-(at + level.count * level.length_s) // coarser_s) * coarser_s
-            if (stop - at) // level.length_s + len(edges) > SLOTS_MAX:
+            if len(edges) - 1 - (at - stop) // level.length_s > SLOTS_MAX:
                 raise InputError(
                     f"the ladder {self} needs more than {SLOTS_MAX} slots",
                     hint="use longer far slots",

@@ -156,16 +156,19 @@ class ReservationRequest:
             )
         if not 1 <= self.nodes_min <= self.nodes_max <= NODES_LIMIT:
             raise InputError(
-                f"nodes must satisfy 1 <= min <= max <= {NODES_LIMIT}: min {self.nodes_min}, max {self.nodes_max}"
+                f"nodes must satisfy 1 <= min <= max <= {NODES_LIMIT}:"
+                f" min {self.nodes_min}, max {self.nodes_max}"
             )
         if not 1 <= self.duration_s <= DURATION_LIMIT_S:
             raise InputError(
                 f"the duration must be 1 to {DURATION_LIMIT_S} seconds: {self.duration_s}"
             )
-        if self.earliest_start < 0 or self.latest_end - self.earliest_start < self.duration_s:
+        if self.earliest_start < 0:
+            raise InputError(f"the earliest start lies before 1970: {self.earliest_start}")
+        window_s = self.latest_end - self.earliest_start
+        if window_s < self.duration_s:
             raise InputError(
-                f"the window of {self.latest_end - self.earliest_start} s is shorter than the duration of"
-                f" {self.duration_s} s",
+                f"the window of {window_s} s is shorter than the duration of {self.duration_s} s",
                 hint="allow a later end or an earlier start, or ask for less time",
             )
         if self.budget_millicredits is not None and self.budget_millicredits < 0:
@@ -256,11 +259,12 @@ class Decline:
     message: str
     """One line: which rule, which window, what would pass."""
     earliest: Instant | None = None
-    """Earliest start at which the full size (``nodes_max``, else ``nodes_min``) would fit;
-    ``None``: never, or unknown.
+    """Earliest start, not before the one asked for, at which ``nodes_min`` nodes would be granted
+    if the window were long enough; ``None``: never, or unknown. Nothing earlier is possible, so a
+    search may jump there.
     """
     nodes_now: int = 0
-    """Largest number of nodes that fits within the window asked for."""
+    """Largest number of nodes that could be had within the window and the budget asked for."""
     site: str = ""
     """Who refuses."""
     summary: CalendarSummary | None = None

@@ -51,13 +51,10 @@ class ClassSummary:
                     f"the summary of {self.name!r} contradicts itself: slots overlap or leave a gap"
                 )
             length_s = slot.end - slot.start
-            if slot.free_min > self.capacity or slot.free_node_s < slot.free_min * length_s:
+            if not 0 <= slot.free_min * length_s <= slot.free_node_s <= self.capacity * length_s:
                 raise InputError(
-                    f"the summary of {self.name!r} contradicts itself: more free than there is"
-                )
-            if slot.free_node_s > self.capacity * length_s:
-                raise InputError(
-                    f"the summary of {self.name!r} contradicts itself: more free than there is"
+                    f"the summary of {self.name!r} contradicts itself:"
+                    " more free at least than in all, or than there is"
                 )
             at = slot.end
 
@@ -71,6 +68,10 @@ class CalendarSummary:
     as_of: Instant
     classes: tuple[ClassSummary, ...]
     millicredits_per_node_hour: int = 0
+
+    def __post_init__(self) -> None:
+        if len({each.name for each in self.classes}) < len(self.classes):
+            raise InputError(f"the summary of {self.site!r} names a resource class twice")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +89,24 @@ class SummaryDelta:
 
 
 def delta_between(older: CalendarSummary, newer: CalendarSummary) -> SummaryDelta:
-    """The delta that turns ``older`` into ``newer``; both of the same site and epoch."""
+    """The delta that turns ``older`` into ``newer``. ``InputError`` when none can: for different
+    sites or epochs, for classes that came or went or another price, and backwards.
+    """
     if older.site != newer.site or older.version.epoch != newer.version.epoch:
         raise InputError(
             "summaries of different sites or epochs have no delta", hint="send the full summary"
         )
+    if (older.version.number, older.as_of) > (newer.version.number, newer.as_of):
+        raise InputError(f"the summary of {newer.site!r} is older than the one known")
     known = {each.name: each for each in older.classes}
+    if (
+        list(known) != [each.name for each in newer.classes]
+        or older.millicredits_per_node_hour != newer.millicredits_per_node_hour
+    ):
+        raise InputError(
+            "summaries with different classes or prices have no delta",
+            hint="send the full summary",
+        )
     return SummaryDelta(
         site=newer.site,
         since=older.version,
@@ -104,7 +117,9 @@ def delta_between(older: CalendarSummary, newer: CalendarSummary) -> SummaryDelt
 
 
 class ShadowCalendar:
-    """A dated copy of somebody else's summary. Bound: one summary, whatever the number of updates."""
+    """A dated copy of somebody else's summary. Bound: one summary, whatever the number of
+    updates.
+    """
 
     def __init__(self, site: str) -> None:
         self.site = site
@@ -116,26 +131,32 @@ class ShadowCalendar:
         """Take a full summary; False when it is older than what is known within the same epoch."""
         if summary.site != self.site:
             raise InputError(f"a summary of {summary.site!r} was sent for {self.site!r}")
-        known = self.summary
-        if (
-            known
-            and known.version.epoch == summary.version.epoch
-            and known.version.number > summary.version.number
-        ):
+        if self._is_newer_than(summary.version, summary.as_of):
             return False
         self.summary = summary
         return True
 
     def update(self, delta: SummaryDelta) -> bool:
         """Apply a delta; False when there is a gap: the copy is dropped, and a full summary must be
-        asked for.
+        asked for. A delta that came twice or late tells nothing new, and changes nothing.
         """
+        if delta.site != self.site:
+            raise InputError(f"a change of {delta.site!r} was sent for {self.site!r}")
         known = self.summary
-        if known is None or known.version != delta.since or delta.site != self.site:
+        if known is not None and (
+            self._is_newer_than(delta.version, delta.as_of)
+            or delta.since != known.version == delta.version
+        ):
+            return True
+        changed = {each.name: each for each in delta.classes}
+        if (
+            known is None
+            or known.version != delta.since
+            or not changed.keys() <= {each.name for each in known.classes}
+        ):
             self.gaps += 1
             self.summary = None
             return False
-        changed = {each.name: each for each in delta.classes}
         self.summary = CalendarSummary(
             site=self.site,
             version=delta.version,
@@ -144,6 +165,15 @@ class ShadowCalendar:
             millicredits_per_node_hour=known.millicredits_per_node_hour,
         )
         return True
+
+    def _is_newer_than(self, version: CalendarVersion, as_of: Instant) -> bool:
+        """True when what is known is of the same epoch and of a later change or time."""
+        known = self.summary
+        return (
+            known is not None
+            and known.version.epoch == version.epoch
+            and (known.version.number, known.as_of) > (version.number, as_of)
+        )
 
     def age_s(self, now: Instant) -> int | None:
         """Seconds since the owner made what is known here; ``None`` when nothing is known."""
