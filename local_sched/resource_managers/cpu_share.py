@@ -57,7 +57,7 @@ class CpuShares(Protocol):
 
 
 def detect(group: str = "grid", mount: Path = CGROUP_MOUNT) -> CpuShares:
-    """The best control this process can really use, found by trying; ``group`` is its own folder."""
+    """The best control this process can use, found by trying; ``group`` is its own folder."""
     if _read(mount / "cgroup.controllers").split().count("cpu"):
         parent = mount / group
         if _make_parent2(mount, parent):
@@ -92,7 +92,7 @@ class CgroupShares:
         return sum(_move(folder, pid) for pid in outside) == len(outside)
 
     def release(self, job_id: str) -> None:
-        """Remove the group; one in which a process is still dying goes with the next of its name."""
+        """Remove the group; one with a dying process in it goes with the next of its name."""
         check_job_id(job_id)
         with contextlib.suppress(OSError):
             (self._parent / job_id).rmdir()

@@ -55,7 +55,7 @@ from local_sched.resource_managers.task_records import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from local_sched.resource_managers.task_records import EndRecord, LaunchRecord
+    from local_sched.resource_managers.task_records import EndRecord, LaunchRecord, ProcessRecord
 
 WAKE_PIPE = "../../wake"
 SPIN_S = 0.0005
@@ -77,6 +77,8 @@ class Supervisor:
     def __init__(self, order: LaunchRecord) -> None:
         self.order = order
         self.task_pid = 0
+        self.task: ProcessRecord = identity(0)
+        """The task's main process, told apart from a later one with its id."""
         self.status: int | None = None
         """Wait status of the task's main process, once it is over."""
         self.has_children = True
@@ -116,6 +118,7 @@ class Supervisor:
         if self.task_pid == 0:
             os.close(go_write)
             become_task(self.order, environment, go_read, told_write)
+        self.task = identity(self.task_pid)
         os.close(go_read)
         os.close(told_write)
         return go_write, told_read
@@ -152,7 +155,7 @@ class Supervisor:
         failure = os.read(told, select.PIPE_BUF).decode("utf-8", "replace")
         if not failure:
             self.actual_start = moment
-            record = {**identity(self.task_pid), "actual_start": moment}
+            record = {**self.task, "actual_start": moment}
             write_record(STARTED, record, once=False, durable=False)
             wake_daemon(self.order["job_id"])
         return failure

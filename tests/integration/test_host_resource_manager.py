@@ -294,7 +294,7 @@ async def test_a_second_supervisor_makes_room_for_the_first(
 
 
 async def test_a_killed_daemon_leaves_its_tasks_in_good_hands(tmp_path: Path) -> None:
-    """After kill -9: what ran goes on, what waited starts at its moment, limits hold, all is told."""
+    """After kill -9 what ran goes on, what waited starts in time, limits hold, all is told."""
     moment = SystemClock().now_precise() + 1.5
     orders: list[dict[str, object]] = [
         {"job_id": "done", "script": "exit 7"},
@@ -483,7 +483,7 @@ async def test_a_share_holds_the_processes_of_a_task(world: HostWorld) -> None:
 
 @pytest.fixture
 def open_root() -> Iterator[Path]:
-    """A root that other accounts can pass through, which the test's own folder does not let them."""
+    """A root that other accounts can pass through, unlike the folder of the test."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o711)
     yield folder
@@ -492,7 +492,7 @@ def open_root() -> Iterator[Path]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start tasks of other accounts")
 async def test_root_runs_a_task_as_its_owner(open_root: Path) -> None:
-    """A daemon that is root gives up its user, group and groups before anything of the task runs."""
+    """As root: user, group and groups are given up before anything of the task runs."""
     manager = HostResourceManager(root=open_root / "r", clock=SystemClock(), nodes=())
     nobody = pwd.getpwnam("nobody")
     text = f"id -u; id -g; id -G; ls {open_root}/r/control || echo closed; pwd"
