@@ -8,8 +8,8 @@ The order of the steps is the whole of the safety (design, section 3):
 4. the log says that the trip is decided;
 5. all legs are committed; a leg that cannot be committed any more undoes all others.
 
-At whatever point the laptop dies, ``resuming`` finds in the log which of these steps was the last and
-finishes or undoes; what nobody resumes lets itself go when the holds expire.
+At whatever point the laptop dies, ``resuming`` finds in the log which of these steps was the last
+and finishes or undoes; what nobody resumes lets itself go when the holds expire.
 """
 
 from __future__ import annotations
@@ -25,12 +25,19 @@ from gridcore.instants import Interval
 from gridcore.itineraries import Itinerary, Leg, LegState, Transport, TripState
 from gridcore.metajobs import Metajob
 from gridcore.planning import Plan
-from gridio.clock import Clock
 from gridcore.reservations import Decline, DeclineRule, Reservation, TripRef
+from gridio.clock import Clock
 from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.searching import Destination, Search, window_request
-from travel_agent.trip_events import AskedLeg, HoldsAsked, HoldsLetGo, TripBooked, TripDecided
-from travel_agent.trip_events import TripEnded, UndoAsked
+from travel_agent.trip_events import (
+    AskedLeg,
+    HoldsAsked,
+    HoldsLetGo,
+    TripBooked,
+    TripDecided,
+    TripEnded,
+    UndoAsked,
+)
 from travel_agent.trip_log import TripLog
 
 ATTEMPTS_MAX: Final = 8
@@ -168,18 +175,14 @@ class Booking:
             raise faults[0]
         refusals = {n: a for n, a in zip(names, answers, strict=True) if isinstance(a, Decline)}
         for name, refusal in refusals.items():
-            self._tell(
-                News(step=Step.DECLINED, place=name, text=refusal.message, attempt=attempt)
-            )
+            self._tell(News(step=Step.DECLINED, place=name, text=refusal.message, attempt=attempt))
         return held, refusals
 
     async def _hold(self, leg: AskedLeg, participants: Sequence[str]) -> Reservation | Decline:
         destination = self._destinations[leg.machine]
         request = replace(
             window_request(self._metajob, destination, leg.request_id).at(leg.start, leg.nodes),
-            trip=TripRef(
-                trip_id=self._trip_id, leg=leg.name, participants=tuple(participants)
-            ),
+            trip=TripRef(trip_id=self._trip_id, leg=leg.name, participants=tuple(participants)),
         )
         calendar = destination.connection.calendar
         try:
@@ -205,9 +208,7 @@ class Booking:
                 leg.request_id
             )
         except GridError as fault:
-            self._tell(
-                News(step=Step.NOTE, place=leg.name, text=f"the hold will expire: {fault}")
-            )
+            self._tell(News(step=Step.NOTE, place=leg.name, text=f"the hold will expire: {fault}"))
 
     async def _let_go(self, held: Mapping[str, Reservation], attempt: int) -> None:
         """Release the holds of an attempt that failed. A site out of reach lets go by itself."""
@@ -232,15 +233,11 @@ class Booking:
                 answer = await calendar.commit(leg.reservation_id or "")
             except UnavailableError as fault:
                 if self._clock.now() >= give_up_at:
-                    return Decline(
-                        rule=DeclineRule.CHANGED, message=str(fault), site=leg.site
-                    )
+                    return Decline(rule=DeclineRule.CHANGED, message=str(fault), site=leg.site)
                 await self._clock.sleep_until(self._clock.now_precise() + COMMIT_RETRY_S)
                 continue
             if isinstance(answer, Reservation):
-                self._tell(
-                    News(step=Step.COMMITTED, place=leg.name, text=answer.reservation_id)
-                )
+                self._tell(News(step=Step.COMMITTED, place=leg.name, text=answer.reservation_id))
             return answer
 
     async def _release_leg(self, leg: Leg) -> None:

@@ -44,6 +44,8 @@ class MachineEntry:
     endpoint: str
     """``host:port``, or ``unix:/path`` for a site on this computer."""
     features: tuple[str, ...] = ()
+    is_manager: bool = False
+    """The endpoint is a calendar manager's, not a single site's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,7 @@ class _Machine(BaseModel):
     site: str
     endpoint: str
     features: list[str] = Field(default_factory=list)
+    is_manager: bool = False
 
 
 class _File(BaseModel):
@@ -118,6 +121,7 @@ def load_grid_config(path: Path | None = None) -> GridConfig:
             site=entry.site,
             endpoint=entry.endpoint,
             features=tuple(sorted(set(entry.features))),
+            is_manager=entry.is_manager,
         )
         for name, entry in parsed.machines.items()
     }

@@ -1,4 +1,5 @@
-"""What the travel agent tells while it negotiates: one value a step, for a screen, a log or a test."""
+"""What the travel agent tells while it negotiates: one value a step, for a screen, a log or a
+test."""
 
 from __future__ import annotations
 

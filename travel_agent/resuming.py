@@ -1,11 +1,12 @@
-"""After a crash of the laptop: what the log says may exist at the sites, and how it is finished or undone.
+"""After a crash of the laptop: what the log says may exist at the sites, and how it is finished or
+undone.
 
 Three cases, by the last step in the log (``booking`` has the steps):
 
 - nothing decided: every hold that was announced is released, by its request, so that also one whose
   answer never came is gone; the trip is ABSENT;
-- decided, not booked: the commits are said again; verbs are idempotent, so it does not matter which of
-  them had arrived;
+- decided, not booked: the commits are said again; verbs are idempotent, so it does not matter which
+  of them had arrived;
 - to be undone: the releases are said again.
 """
 
@@ -35,7 +36,8 @@ class Resumed:
 async def resume(
     story: TripStory, booking: Booking, destinations: Mapping[str, Destination], log: TripLog
 ) -> Resumed:
-    """Bring a trip to rest. ``UnavailableError``: a site that matters is out of reach; say it again."""
+    """Bring a trip to rest. ``UnavailableError``: a site that matters is out of reach; say it
+    again."""
     if story.state.is_over:
         return Resumed(
             found=f"the trip is over: {story.state}",
@@ -64,9 +66,7 @@ async def resume(
         return Resumed(
             found=f"nothing was decided; {count} holds may have existed",
             done=f"released {count} holds",
-            itinerary=Itinerary(
-                trip_id=story.trip_id, name=story.name, state=TripState.ABSENT
-            ),
+            itinerary=Itinerary(trip_id=story.trip_id, name=story.name, state=TripState.ABSENT),
         )
     return Resumed(
         found=f"the trip is {story.state}", done="nothing to do", itinerary=story.itinerary()
@@ -86,6 +86,9 @@ async def _release_asked(story: TripStory, destinations: Mapping[str, Destinatio
             )
         await destination.connection.calendar.release_request(request_id)
 
-    async with asyncio.TaskGroup() as group:
-        for leg in asked:
-            group.create_task(release(leg.machine, leg.request_id))
+    answers = await asyncio.gather(
+        *(release(leg.machine, leg.request_id) for leg in asked), return_exceptions=True
+    )
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer

@@ -1,8 +1,8 @@
 """Searches behind one interface: where and when could the trip go, given what sites answer.
 
-A search proposes a plan; the booking tries to hold it. What a site declines goes back to the search,
-which learns and proposes again. Bounded: each proposal after the first follows on a fresh inquiry at
-the sites that declined, and the booking makes at most ``ATTEMPTS_MAX`` attempts.
+A search proposes a plan; the booking tries to hold it. What a site declines goes back to the
+search, which learns and proposes again. Bounded: each proposal after the first follows on a fresh
+inquiry at the sites that declined, and the booking makes at most ``ATTEMPTS_MAX`` attempts.
 """
 
 from __future__ import annotations
@@ -76,10 +76,11 @@ def window_request(
 
 
 class Sweep:
-    """One round of inquiries, then the earliest common start over what came back (design, section 7).
+    """One round of inquiries, then the earliest common start over what came back (design, section
+    7).
 
-    The start is provably the earliest within the sites' answers (``gridcore.planning``). A site that
-    changed its mind is asked again, so every later proposal rests on a newer answer.
+    The start is provably the earliest within the sites' answers (``gridcore.planning``). A site
+    that changed its mind is asked again, so every later proposal rests on a newer answer.
     """
 
     def __init__(
@@ -192,9 +193,7 @@ class Sweep:
                 f"the cheapest start in the window costs {plan.cheapest_millicredits}"
                 f" millicredits, the budget is {job.budget_millicredits}"
             )
-            return Decline(
-                rule=DeclineRule.BUDGET, message=message, nodes_now=plan.nodes_now
-            )
+            return Decline(rule=DeclineRule.BUDGET, message=message, nodes_now=plan.nodes_now)
         message = (
             f"{job.nodes_total} nodes have no common start from {window}; at most"
             f" {plan.nodes_now} nodes start together"

@@ -1,8 +1,8 @@
 """What the laptop writes down of a trip, in the order in which it happens.
 
-Each record is written before the step it announces can have an effect anywhere, so that ``gur resume``
-finds out what may exist at the sites: every hold was announced by a ``HoldsAsked``, and no commit leaves
-before a ``TripDecided``.
+Each record is written before the step it announces can have an effect anywhere, so that ``gur
+resume`` finds out what may exist at the sites: every hold was announced by a ``HoldsAsked``, and no
+commit leaves before a ``TripDecided``.
 """
 
 from __future__ import annotations

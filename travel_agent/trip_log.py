@@ -1,7 +1,7 @@
 """A trip's log on the laptop, and what it says about where the trip stands.
 
-One folder a trip (``<state>/trips/<trip id>/``), so that two commands about two trips never wait for
-each other. The log is the traveller's copy of the truth; the sites' books are the original.
+One folder a trip (``<state>/trips/<trip id>/``), so that two commands about two trips never wait
+for each other. The log is the traveller's copy of the truth; the sites' books are the original.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ def list_trips(trips: Path) -> list[str]:
 
 
 def find_trip(trips: Path, wanted: str, clock: Clock) -> str:
-    """The id of the trip that ``wanted`` names: an id, the unique beginning of one, or a trip's name
-    (the latest one of that name).
+    """The id of the trip that ``wanted`` names: an id, the unique beginning of one, or a trip's
+    name (the latest one of that name).
     """
     known = list_trips(trips)
     if wanted in known:

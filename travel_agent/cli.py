@@ -1,0 +1,353 @@
+"""``gur``: the travel agent on the command line. A thin shell over
+``travel_agent.agent.TravelAgent``.
+
+Exit codes, for every command: 0 done; 1 anything else, such as a job that failed; 2 wrong usage or
+input; 3 declined, with what would work; 4 a site is unavailable; 5 not authorised.
+(docs/exit-codes.md)
+
+Imports of whatever takes time are inside the commands, so that ``gur --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from gridcore.errors import GridError
+from gridcore.itineraries import Itinerary, TripState
+
+if TYPE_CHECKING:
+    from travel_agent.agent import TravelAgent
+    from travel_agent.news import Listener
+
+T = TypeVar("T")
+
+EXIT_DECLINED = 3
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="gur",
+    help="GUR, the travel agent: book several sites for one moment, from a laptop.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+FileArgument = Annotated[
+    Path, typer.Argument(help="Metajob file: INI (as in the paper), TOML or JSON.")
+]
+TripArgument = Annotated[
+    str, typer.Argument(help="Id of a trip, the beginning of one, or its name.")
+]
+
+
+@app.command()
+def book(
+    file: FileArgument,
+    as_json: JsonOption = False,
+    accept_alternative: Annotated[
+        bool, typer.Option(help="When the trip is refused with an offer, take the offer.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Follow the legs until they are over.")
+    ] = False,
+) -> None:
+    """Book a trip: all its legs, or none."""
+    from travel_agent.rendering import itinerary_json
+
+    async def go(agent: TravelAgent) -> Itinerary:
+        metajob = _read(agent, file)
+        itinerary = await agent.book(
+            metajob,
+            base=file.resolve().parent,
+            accept_alternative=accept_alternative,
+            listener=_listener(as_json),
+        )
+        _show(agent, itinerary, itinerary_json(itinerary), as_json)
+        if watch and itinerary.state is TripState.BOOKED:
+            await _follow(agent, itinerary.trip_id, as_json)
+        return itinerary
+
+    _finish(_run(go, as_json))
+
+
+@app.command()
+def quote(file: FileArgument, as_json: JsonOption = False) -> None:
+    """Say what would be booked now, and for how much; book nothing."""
+    from travel_agent.rendering import itinerary_json
+
+    async def go(agent: TravelAgent) -> Itinerary:
+        itinerary = await agent.quote(_read(agent, file), listener=_listener(as_json))
+        _show(agent, itinerary, itinerary_json(itinerary), as_json)
+        return itinerary
+
+    _finish(_run(go, as_json))
+
+
+@app.command()
+def status(
+    trip: Annotated[str, typer.Argument(help="Id or name; without it, all trips.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show where a trip stands, by its sites' own books."""
+    from travel_agent.rendering import report_json
+
+    async def go(agent: TravelAgent) -> None:
+        wanted = [trip] if trip else agent.trips()
+        reports = [await agent.status(each) for each in wanted]
+        if as_json:
+            objects = [report_json(each) for each in reports]
+            _print_json(objects[0] if trip else {"trips": objects})
+            return
+        if not reports:
+            typer.echo("no trips yet; book one with `gur book FILE`")
+        for report in reports:
+            _show(agent, report.itinerary, {}, False)
+            for leg, job in report.jobs.items():
+                typer.echo(f"  {leg}: job {job.job_id} {job.state} {job.reason}".rstrip())
+            for note in report.notes:
+                typer.echo(f"  note: {note}", err=True)
+
+    _run(go, as_json)
+
+
+@app.command()
+def cancel(trip: TripArgument, as_json: JsonOption = False) -> None:
+    """Undo a trip at every site: stop its jobs, release its reservations."""
+    from travel_agent.rendering import itinerary_json
+
+    async def go(agent: TravelAgent) -> None:
+        itinerary = await agent.cancel(trip, listener=_listener(as_json))
+        _show(agent, itinerary, itinerary_json(itinerary), as_json)
+
+    _run(go, as_json)
+
+
+@app.command()
+def resume(trip: TripArgument, as_json: JsonOption = False) -> None:
+    """After a crash: finish or undo what was begun, and say what was found."""
+    from travel_agent.rendering import resumed_json
+
+    async def go(agent: TravelAgent) -> None:
+        resumed = await agent.resume(trip, listener=_listener(as_json))
+        if not as_json:
+            typer.echo(f"found: {resumed.found}\ndone: {resumed.done}")
+        _show(agent, resumed.itinerary, resumed_json(resumed), as_json)
+
+    _run(go, as_json)
+
+
+@app.command()
+def watch(trip: TripArgument, as_json: JsonOption = False) -> None:
+    """Follow the output and the states of all legs until they are over."""
+
+    async def go(agent: TravelAgent) -> None:
+        await _follow(agent, trip, as_json)
+
+    _run(go, as_json)
+
+
+@app.command()
+def fetch(
+    trip: TripArgument,
+    to: Annotated[Path, typer.Option(help="Folder for the results, one subfolder a leg.")] = Path(),
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the results of all legs home."""
+
+    async def go(agent: TravelAgent) -> None:
+        fetched = await agent.fetch(trip, to, listener=_listener(as_json))
+        if as_json:
+            _print_json({leg: [str(each) for each in paths] for leg, paths in fetched.items()})
+            return
+        for paths in fetched.values():
+            for path in paths:
+                typer.echo(path)
+
+    _run(go, as_json)
+
+
+@app.command()
+def sites(as_json: JsonOption = False) -> None:
+    """Show the machines of your list: reachable, as whom, for how much, with which clock."""
+    from travel_agent.rendering import site_json, sites_table
+
+    async def go(agent: TravelAgent) -> None:
+        reports = await agent.sites()
+        if as_json:
+            _print_json({"sites": [site_json(each) for each in reports]})
+        else:
+            _console().print(sites_table(reports))
+
+    _run(go, as_json)
+
+
+@app.command()
+def init(
+    pattern: Annotated[str, typer.Argument(help="single, multiple or pipeline.")] = "multiple",
+) -> None:
+    """Write a commented example of a metajob file to standard output."""
+    from gridcore.errors import InputError
+    from gridcore.metajobs import UsagePattern
+    from travel_agent.examples import example_metajob
+
+    def write() -> None:
+        try:
+            wanted = UsagePattern(pattern)
+        except ValueError:
+            raise InputError(
+                f"no usage pattern {pattern!r}", hint="single, multiple or pipeline"
+            ) from None
+        typer.echo(example_metajob(wanted))
+
+    _guard(write, as_json=False)
+
+
+@app.command()
+def login(
+    ca: Annotated[Path, typer.Option("--ca", help="Folder of the grid's certificate authority.")],
+    user: Annotated[str, typer.Option(help="Your login; default: the one of this computer.")] = "",
+    hours: Annotated[
+        int, typer.Option(min=1, max=168, help="How long the certificate is good.")
+    ] = 12,
+    as_json: JsonOption = False,
+) -> None:
+    """Get a short-lived certificate from a certificate authority that you may use."""
+    from travel_agent.login import log_in
+
+    def go() -> None:
+        certificate = log_in(ca, user, hours)
+        if as_json:
+            _print_json(certificate)
+        else:
+            typer.echo(f"you are {certificate['subject']} until {certificate['until']}")
+
+    _guard(go, as_json=as_json)
+
+
+@app.command()
+def demo(
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the three sites running for a trip of your own.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show it all on this computer: three sites, one booking, a coupled program at two of them."""
+    from travel_agent.demo import run_demo
+
+    def go() -> int:
+        return run_demo(keep=keep, json_output=as_json)
+
+    raise typer.Exit(_guard(go, as_json=as_json))
+
+
+def main() -> None:
+    """Entry point of the ``gur`` command."""
+    app()
+
+
+# -- inside ----------------------------------------------------------------------------------------
+
+
+def _run(work: Callable[[TravelAgent], Awaitable[T]], as_json: bool) -> T:
+    """Run one command with a travel agent made from the user's configuration."""
+    import asyncio
+
+    from travel_agent.composition import open_travel_agent
+
+    async def run() -> T:
+        agent = open_travel_agent()
+        try:
+            return await work(agent)
+        finally:
+            await agent.close()
+
+    return _guard(lambda: asyncio.run(run()), as_json=as_json)
+
+
+def _guard(work: Callable[[], T], *, as_json: bool) -> T:
+    """Carry out ``work``; a fault becomes one line (or one JSON object) and its exit code."""
+    from travel_agent.rendering import error_json
+
+    try:
+        return work()
+    except GridError as fault:
+        if as_json:
+            _print_json(error_json(fault))
+        hint = f"\n  {fault.hint}" if fault.hint else ""
+        typer.echo(f"gur: {fault.message}{hint}", err=True)
+        raise typer.Exit(fault.exit_code) from None
+    except KeyboardInterrupt:
+        typer.echo("gur: interrupted; what was begun is undone or expires", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _read(agent: TravelAgent, file: Path) -> Any:
+    from gridio.clock import SystemClock
+    from travel_agent.metajob_files import read_metajob_file
+
+    reading = read_metajob_file(file, now=SystemClock().now(), zone=agent.config.zone)
+    for note in reading.notes:
+        typer.echo(f"note: {note}", err=True)
+    return reading.metajob
+
+
+def _listener(as_json: bool) -> Listener:
+    """Negotiation goes to standard error, so that standard output stays the answer alone."""
+    from travel_agent.news import deaf
+    from travel_agent.rendering import news_line
+
+    if as_json:
+        return deaf
+    return lambda news: typer.echo(news_line(news), err=True)
+
+
+def _show(
+    agent: TravelAgent, itinerary: Itinerary, as_object: dict[str, Any], as_json: bool
+) -> None:
+    from travel_agent.rendering import decline_lines, itinerary_table
+
+    if as_json:
+        _print_json(as_object)
+    elif itinerary.decline is not None:
+        for line in decline_lines(itinerary.decline, agent.config.zone):
+            typer.echo(line)
+    else:
+        _console().print(itinerary_table(itinerary, agent.config.zone))
+        typer.echo(f"trip {itinerary.trip_id}")
+
+
+async def _follow(agent: TravelAgent, trip: str, as_json: bool) -> None:
+    """Lines of all legs, marked by leg; states in between. JSON: one object a line."""
+    from travel_agent.line_marker import LineMarker
+
+    marker = LineMarker()
+    async for item in agent.follow(trip):
+        for line in marker.lines(item):
+            typer.echo(json.dumps(line) if as_json else f"{line['leg']:>16} | {line['text']}")
+
+
+def _finish(itinerary: Itinerary) -> None:
+    if itinerary.state is TripState.DECLINED:
+        raise typer.Exit(EXIT_DECLINED)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

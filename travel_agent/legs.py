@@ -1,0 +1,256 @@
+"""The legs of a booked trip at work: files in, jobs bound to their reservations, output, files out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shlex
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from aiostream import stream
+
+from gridcore.errors import ConflictError, InputError, UnavailableError
+from gridcore.itineraries import Itinerary, Leg
+from gridcore.jobs import Companion, JobSpec, JobView
+from gridcore.metajobs import Metajob
+from gridcore.ports import FileStatus, OutputChunk, SitePort
+from gridcore.reservations import Decline
+from gridcore.tasks import StagedFile, TaskSpec
+from travel_agent.news import Listener, News, Step, deaf
+from travel_agent.searching import DEFAULT_ACCOUNT, Destination
+
+CHUNK_BYTES: Final = 256 * 1024
+COMPILE_THEN_RUN: Final = 'eval "$1" || exit 126; eval "exec $2"'
+"""Run by ``/bin/sh -c`` with the two commands, quoted for the shell, as its arguments."""
+STREAMS: Final = ("stdout", "stderr")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegOutput:
+    """A piece of what a leg's job wrote."""
+
+    leg: str
+    stream: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegChange:
+    """A leg's job has another state."""
+
+    leg: str
+    view: JobView
+
+
+class LegWork:
+    """What the travel agent does at the sites once a trip is booked."""
+
+    def __init__(
+        self,
+        metajob: Metajob,
+        destinations: Mapping[str, Destination],
+        *,
+        listener: Listener = deaf,
+    ) -> None:
+        self._metajob = metajob
+        self._destinations = destinations
+        self._tell = listener
+
+    def task_of(self, leg: Leg) -> TaskSpec | None:
+        """What runs at a leg."""
+        return self._metajob.task_for(leg.name)
+
+    def check_files(self, base: Path) -> None:
+        """Refuse before anything is booked when a file to stage in is not there."""
+        for machine in self._metajob.candidates:
+            task = self._metajob.task_for(machine.machine)
+            for staged in task.stage_in if task else ():
+                _files_of(staged, base)
+
+    async def stage_in(self, leg: Leg, base: Path) -> int:
+        """Send the leg's files into its folder; returns how many. Paths are relative to ``base``.
+        """
+        task = self.task_of(leg)
+        if task is None or leg.reservation_id is None:
+            return 0
+        count = 0
+        for staged in task.stage_in:
+            for source, destination in _files_of(staged, base):
+                await self._put(leg, source, destination)
+                count += 1
+        if count:
+            self._tell(News(step=Step.STAGED, place=leg.name, text=f"{count} files sent"))
+        return count
+
+    async def submit(self, leg: Leg, itinerary: Itinerary) -> JobView:
+        """Queue the leg's job inside its reservation; the same trip again submits nothing twice."""
+        task = self.task_of(leg)
+        assert task is not None, "the caller asks only for legs with a task"
+        companions = tuple(
+            Companion(leg=each.name, site=each.site, nodes=each.nodes, contact=each.contact)
+            for each in itinerary.legs
+            if each.name != leg.name
+        )
+        spec = JobSpec(
+            request_id=f"{itinerary.trip_id}.{leg.name}.job",
+            name=f"{itinerary.name}.{leg.name}"[:128],
+            account=self._destinations[leg.name].request.account or DEFAULT_ACCOUNT,
+            nodes=leg.nodes,
+            limit_s=leg.interval.duration_s,
+            argv=_command(task),
+            environment=task.environment,
+            reservation_id=leg.reservation_id or "",
+            companions=companions,
+        )
+        answer = await self._site(leg).submit(spec)
+        if isinstance(answer, Decline):
+            raise ConflictError(f"{leg.site} does not take the leg's job: {answer.message}")
+        self._tell(News(step=Step.SUBMITTED, place=leg.name, text=answer.job_id))
+        return answer
+
+    async def follow(self, itinerary: Itinerary) -> AsyncIterator[LegOutput | LegChange]:
+        """Output and states of all legs as they come, until every job is over."""
+        sources = []
+        for leg in itinerary.legs:
+            if leg.job_id is None:
+                continue
+            sources.append(self._changes(leg))
+            sources.extend(self._output(leg, name) for name in STREAMS)
+        if not sources:
+            return
+        async with stream.merge(*sources).stream() as merged:
+            async for item in merged:
+                yield item
+
+    async def fetch(self, leg: Leg, folder: Path) -> list[Path]:
+        """Bring the leg's results into ``folder``; what is there already, unharmed, is not sent
+        again.
+        """
+        if leg.reservation_id is None:
+            return []
+        task = self.task_of(leg)
+        port = self._site(leg)
+        there = await port.list_files(leg.reservation_id, "", with_checksums=True)
+        wanted = _wanted(task, [each for each in there if not each.is_folder])
+        fetched = []
+        for status, destination in wanted:
+            target = folder / destination
+            if not (target.is_file() and _checksum(target) == status.sha256):
+                await self._get(port, leg.reservation_id, status, target)
+            fetched.append(target)
+        self._tell(News(step=Step.STAGED, place=leg.name, text=f"{len(fetched)} files fetched"))
+        return fetched
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _site(self, leg: Leg) -> SitePort:
+        return self._destinations[leg.name].connection.site
+
+    async def _changes(self, leg: Leg) -> AsyncIterator[LegOutput | LegChange]:
+        async for view in self._site(leg).watch_job(leg.job_id or ""):
+            yield LegChange(leg=leg.name, view=view)
+
+    async def _output(self, leg: Leg, name: str) -> AsyncIterator[LegOutput | LegChange]:
+        async for chunk in self._site(leg).follow_output(leg.job_id or "", name, 0):
+            yield LegOutput(leg=leg.name, stream=name, content=chunk.content)
+
+    async def _put(self, leg: Leg, source: Path, destination: str) -> None:
+        mode = source.stat().st_mode & 0o777
+        checksum = await asyncio.to_thread(_checksum, source)
+        await self._site(leg).put_file(
+            leg.reservation_id or "", destination, _read(source), mode=mode, sha256=checksum
+        )
+
+    async def _get(self, port: SitePort, area: str, status: FileStatus, target: Path) -> None:
+        """Into a part file first, so that an interrupted transfer is never taken for the file."""
+        part = target.with_name(target.name + ".part")
+        done = await asyncio.to_thread(_open_part, part, status.size_bytes)
+        with await asyncio.to_thread(part.open, "r+b") as file:
+            file.seek(done)
+            async for chunk in port.get_file(area, status.path, done):
+                file.write(chunk.content)
+            file.flush()
+            os.fsync(file.fileno())
+        if status.sha256 and await asyncio.to_thread(_checksum, part) != status.sha256:
+            part.unlink()
+            raise UnavailableError(
+                f"{status.path} arrived damaged or changed meanwhile", hint="fetch it again"
+            )
+        part.chmod(status.mode & 0o777 | 0o600)
+        part.replace(target)
+
+
+def _open_part(part: Path, size_max: int) -> int:
+    """Make or keep a part file; returns how many of its bytes count."""
+    part.parent.mkdir(parents=True, exist_ok=True)
+    part.touch()
+    done = part.stat().st_size
+    if done > size_max:
+        os.truncate(part, 0)
+        return 0
+    return done
+
+
+def _command(task: TaskSpec) -> tuple[str, ...]:
+    """The leg's command; with a compile step, a tiny shell line runs that first and then becomes
+    the program. The user's words are its arguments and never part of its text.
+    """
+    if not task.compile_command:
+        return task.command
+    return (
+        "/bin/sh",
+        "-c",
+        COMPILE_THEN_RUN,
+        "grid-leg",
+        shlex.join(task.compile_command),
+        shlex.join(task.command),
+    )
+
+
+def _files_of(staged: StagedFile, base: Path) -> list[tuple[Path, str]]:
+    """The files behind one staged entry, each with its path at the site."""
+    source = base / Path(staged.source).expanduser()
+    if source.is_file():
+        return [(source, staged.destination)]
+    if source.is_dir():
+        files = sorted(each for each in source.rglob("*") if each.is_file())
+        root = PurePosixPath(staged.destination)
+        return [(each, str(root / each.relative_to(source).as_posix())) for each in files]
+    raise InputError(f"there is no file {source} to stage in")
+
+
+def _wanted(task: TaskSpec | None, files: list[FileStatus]) -> list[tuple[FileStatus, str]]:
+    """Which files to fetch, and to where: those the task names, or all when it names none."""
+    if task is None or not task.stage_out:
+        return [(each, each.path) for each in files]
+    found = []
+    for staged in task.stage_out:
+        prefix = staged.source.rstrip("/")
+        matching = [each for each in files if each.path == prefix]
+        inside = [each for each in files if each.path.startswith(prefix + "/")]
+        if not matching and not inside:
+            raise InputError(f"the leg left no file {staged.source!r}")
+        found += [(each, staged.destination) for each in matching]
+        found += [
+            (each, str(PurePosixPath(staged.destination) / each.path[len(prefix) + 1 :]))
+            for each in inside
+        ]
+    return found
+
+
+async def _read(path: Path) -> AsyncIterator[OutputChunk]:
+    with path.open("rb") as file:
+        offset = 0
+        while content := await asyncio.to_thread(file.read, CHUNK_BYTES):
+            yield OutputChunk(offset=offset, content=content)
+            offset += len(content)
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,186 @@
+"""One place that turns values into what people and scripts read: tables, lines and JSON objects.
+
+The JSON objects are a promise to scripts: keys are added, never renamed or removed. Instants are
+ISO 8601 in UTC; prices are integer millicredits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from gridcore.errors import GridError
+from gridcore.itineraries import Itinerary, Leg
+from gridcore.jobs import JobView
+from gridcore.reservations import Decline
+from gridcore.timetext import format_in_zone, format_utc
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from travel_agent.agent import SiteReport, TripReport
+    from travel_agent.news import News
+    from travel_agent.resuming import Resumed
+
+
+def itinerary_json(
+    itinerary: Itinerary, jobs: Mapping[str, JobView] | None = None
+) -> dict[str, Any]:
+    """A trip for scripts. ``decline`` is there only with state DECLINED."""
+    found: dict[str, Any] = {
+        "trip": itinerary.trip_id,
+        "name": itinerary.name,
+        "state": itinerary.state.value,
+        "start": None if itinerary.start is None else format_utc(itinerary.start),
+        "end": None if itinerary.end is None else format_utc(itinerary.end),
+        "price": itinerary.price_millicredits,
+        "legs": [_leg_json(leg, (jobs or {}).get(leg.name)) for leg in itinerary.legs],
+    }
+    if itinerary.decline is not None:
+        found["decline"] = decline_json(itinerary.decline)
+    return found
+
+
+def decline_json(decline: Decline) -> dict[str, Any]:
+    """A refusal for scripts."""
+    return {
+        "rule": decline.rule.value,
+        "message": decline.message,
+        "earliest": None if decline.earliest is None else format_utc(decline.earliest),
+        "nodes_now": decline.nodes_now,
+    }
+
+
+def report_json(report: TripReport) -> dict[str, Any]:
+    """A trip with what its sites say now."""
+    return {**itinerary_json(report.itinerary, report.jobs), "notes": list(report.notes)}
+
+
+def resumed_json(resumed: Resumed) -> dict[str, Any]:
+    """What ``gur resume`` found and did."""
+    return {
+        **itinerary_json(resumed.itinerary),
+        "found": resumed.found,
+        "done": resumed.done,
+    }
+
+
+def site_json(report: SiteReport) -> dict[str, Any]:
+    """One machine of the user's list."""
+    found: dict[str, Any] = {
+        "machine": report.machine.machine,
+        "site": report.machine.site,
+        "endpoint": report.machine.endpoint,
+        "reachable": report.description is not None,
+        "problem": report.problem or None,
+    }
+    description = report.description
+    if description is not None:
+        found |= {
+            "nodes": sum(each.nodes for each in description.classes),
+            "login": description.login or None,
+            "time_zone": description.time_zone,
+            "price_per_node_hour": description.millicredits_per_node_hour,
+            "software": description.software,
+        }
+    if report.skew is not None:
+        found["skew_s"] = round(report.skew.skew_s, 6)
+        found["skew_uncertainty_s"] = round(report.skew.uncertainty_s, 6)
+    return found
+
+
+def error_json(fault: GridError) -> dict[str, Any]:
+    """A fault for scripts."""
+    return {"error": {"message": fault.message, "hint": fault.hint, "exit_code": fault.exit_code}}
+
+
+def itinerary_table(itinerary: Itinerary, zone: ZoneInfo) -> Table:
+    """The legs of a trip, in the user's zone."""
+    from rich.table import Table
+
+    table = Table(title=f"{itinerary.name}: {itinerary.state}", title_justify="left")
+    for heading in ("machine", "site", "nodes", "start", "end", "price", "reservation", "by"):
+        table.add_column(heading, justify="right" if heading in ("nodes", "price") else "left")
+    for leg in itinerary.legs:
+        table.add_row(
+            leg.name,
+            leg.site,
+            str(leg.nodes),
+            format_in_zone(leg.start, zone),
+            format_in_zone(leg.end, zone),
+            credits_text(leg.price_millicredits),
+            leg.reservation_id or "-",
+            leg.transport.value,
+        )
+    return table
+
+
+def sites_table(reports: list[SiteReport]) -> Table:
+    """The user's machines."""
+    from rich.table import Table
+
+    table = Table()
+    for heading in ("machine", "site", "nodes", "you are", "per node hour", "zone", "clock", "at"):
+        table.add_column(heading)
+    for report in reports:
+        description = report.description
+        if description is None:
+            table.add_row(report.machine.machine, report.machine.site, "-", report.problem)
+            continue
+        skew = "" if report.skew is None else f"{report.skew.skew_s * 1000:+.1f} ms"
+        table.add_row(
+            report.machine.machine,
+            report.machine.site,
+            str(sum(each.nodes for each in description.classes)),
+            description.login or "nobody",
+            credits_text(description.millicredits_per_node_hour),
+            description.time_zone,
+            skew,
+            report.machine.endpoint,
+        )
+    return table
+
+
+def decline_lines(decline: Decline, zone: ZoneInfo) -> list[str]:
+    """A refusal for people: why, and what would work."""
+    lines = [f"declined: {decline.message}"]
+    if decline.earliest is not None:
+        lines.append(f"  it would work from {format_in_zone(decline.earliest, zone)}")
+    if decline.nodes_now:
+        lines.append(f"  within the window there is room for {decline.nodes_now} nodes")
+    if decline.earliest is not None or decline.nodes_now:
+        lines.append("  take the offer with: gur book FILE --accept-alternative")
+    return lines
+
+
+def news_line(news: News) -> str:
+    """One step of a negotiation."""
+    place = f" {news.place}" if news.place else ""
+    text = f": {news.text}" if news.text else ""
+    return f"{news.step.value:>11}{place}{text}"
+
+
+def credits_text(millicredits: int) -> str:
+    """A price for people."""
+    return f"{millicredits / 1000:.3f}"
+
+
+def _leg_json(leg: Leg, job: JobView | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "machine": leg.name,
+        "site": leg.site,
+        "nodes": leg.nodes,
+        "start": format_utc(leg.start),
+        "end": format_utc(leg.end),
+        "state": leg.state.value,
+        "reservation": leg.reservation_id,
+        "transport": leg.transport.value,
+        "price": leg.price_millicredits,
+        "job": leg.job_id,
+    }
+    if job is not None:
+        found["job_state"] = job.state.value
+        found["exit_code"] = job.exit_code
+        found["started"] = job.started_precise
+    return found
