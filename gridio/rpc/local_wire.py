@@ -71,9 +71,12 @@ class LocalWire:
     async def tell(self, verb: Verb[Q, A], parts: AsyncIterable[Q]) -> A:
         """Many parts, one answer."""
         handle = self._of(verb).request_stream[verb]
+        broken: list[Exception] = []
         try:
-            answer = await handle(self._ports[verb.service], _carried_each(parts))
+            answer = await handle(self._ports[verb.service], _carried_each(parts, broken))
         except Exception as fault:
+            if broken:
+                raise broken[0] from None
             raise self._carried_fault(fault, verb) from fault
         return verb.answer.FromString(answer.SerializeToString())
 
@@ -100,6 +103,11 @@ def _carried(message: M) -> M:
     return type(message).FromString(message.SerializeToString())
 
 
-async def _carried_each(parts: AsyncIterable[Q]) -> AsyncIterator[Q]:
-    async for part in parts:
-        yield _carried(part)
+async def _carried_each(parts: AsyncIterable[Q], broken: list[Exception]) -> AsyncIterator[Q]:
+    """``parts``; an exception of their source is noted, because it is not the site's."""
+    try:
+        async for part in parts:
+            yield _carried(part)
+    except Exception as fault:
+        broken.append(fault)
+        raise
