@@ -29,6 +29,7 @@ class WaitReason(enum.StrEnum):
     RESERVATION_SHORT = "what is left of its reservation is too short or too small for it"
     RESERVATION_OVER = "every reservation it is bound to is over"
     RESERVATION_CLOSED = "its reservation belongs to somebody else, or is kept for other jobs"
+    NODES_BUSY = "nodes that are promised to it are still in use or being repaired"
     TOO_FEW_NODES = "more nodes are down than the site can spare; it waits for repair"
 
 
@@ -44,6 +45,7 @@ class Job:
         "deadline",
         "ended_at",
         "exit_code",
+        "is_booked",
         "is_held",
         "job_id",
         "limit_s",
@@ -61,6 +63,7 @@ class Job:
         "started_at",
         "state",
         "submitted_at",
+        "watch_at",
     )
 
     def __init__(
@@ -103,6 +106,12 @@ class Job:
         """Reservations it may run in; empty: the open queue."""
         self.reservation_id = ""
         """Reservation it runs inside; its room is the reservation's, not booked again."""
+        self.is_booked = True
+        """While running: its room is in the profile on its own account; false inside a
+        reservation.
+        """
+        self.watch_at: Instant = 0
+        """When the scheduler looks next whether it is past its room."""
         self.is_held = False
         self.priority_boost = 0
         """Administrator's addend to the priority (Catalina's local admin term)."""

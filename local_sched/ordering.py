@@ -29,6 +29,10 @@ class QueueOrder:
     name: str
     key: Callable[[Job, Instant], SortKey]
     is_fixed: bool = True
+    terms: Callable[[Job, Instant], Mapping[str, float]] | None = None
+    """What the rank is made of, by name, for people; ``None`` where the name of the order says
+    it all.
+    """
 
 
 def _first_come(job: Job, now: Instant) -> SortKey:

@@ -7,11 +7,12 @@ count allows a start, that many nodes are idle then. The names are bits of one i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gridcore.errors import ConflictError, InputError
+from gridcore.instants import Instant
 from gridcore.profile import AvailabilityProfile
-from local_sched.backfill import Backfill, BackfillRule
+from local_sched.backfill import FAR, Backfill, BackfillRule
 from local_sched.job_queue import JobQueue
 from local_sched.jobs import Job
 from local_sched.ordering import QueueOrder
@@ -38,6 +39,14 @@ class NodeNames:
                 f"{count} nodes are to start a job, {self.idle.bit_count()} are idle"
             )
         self.idle ^= mask
+        return mask
+
+    def take_named(self, names: Iterable[str]) -> int:
+        """Take these nodes, for a job that runs on them already."""
+        mask = 0
+        for name in names:
+            mask |= self.bit_of(name)
+        self.idle &= ~mask
         return mask
 
     def give_back(self, mask: int) -> None:
@@ -73,7 +82,16 @@ def lowest_bits(mask: int, count: int) -> int | None:
 class ResourcePool:
     """Profile, queue, plan and node names of one class. Mutable, owned by the scheduler."""
 
-    __slots__ = ("backfill", "features", "name", "nodes", "profile", "queue")
+    __slots__ = (
+        "backfill",
+        "features",
+        "has_new_holds",
+        "name",
+        "nodes",
+        "profile",
+        "queue",
+        "set_aside",
+    )
 
     def __init__(
         self,
@@ -97,11 +115,53 @@ class ResourcePool:
         self.backfill = Backfill(profile, rule)
         self.nodes = None if node_names is None else NodeNames(node_names)
         """``None``: nothing is launched here, counts are enough (a replay)."""
+        self.set_aside: list[Job] = []
+        """Waiting jobs on hold or over a cap: they hold no place and block nobody."""
+        self.has_new_holds = False
+        """True when a job was put on hold or let go since the last cycle."""
 
-    def bind_nodes(self, job: Job) -> None:
-        """Choose the nodes a starting job runs on."""
-        if self.nodes is not None:
-            job.node_mask = self.nodes.take(job.nodes)
+    def in_order(self, now: Instant) -> list[Job]:
+        """All waiting jobs of the open queue as they would be served now, those set aside in
+        their turn.
+        """
+        key = self.queue.order.key
+        return sorted([*self.queue.jobs, *self.set_aside], key=lambda job: key(job, now))
+
+    def remove(self, job: Job) -> None:
+        """A waiting job leaves the queue without having started."""
+        if job in self.set_aside:
+            self.set_aside.remove(job)
+        else:
+            self.backfill.give_up_place(job)
+            self.queue.remove(job)
+
+    def node_down(self, name: str, now: Instant) -> int:
+        """A node leaves the plan, promised or not; its bit. Twice is the same as once."""
+        names = self._named_nodes()
+        bit = names.bit_of(name)
+        if not names.down & bit:
+            names.down |= bit
+            names.idle &= ~bit
+            self.profile.advance(now)
+            self.profile.withdraw(1, now, None)
+            self.backfill.room_vanished()
+        return bit
+
+    def node_up(self, name: str, now: Instant) -> int:
+        """A node is back in the plan; its bit. Whether it is idle is for the caller to say."""
+        names = self._named_nodes()
+        bit = names.bit_of(name)
+        if names.down & bit:
+            names.down &= ~bit
+            self.profile.advance(now)
+            self.profile.unbook(1, now, None)
+            self.backfill.room_appeared(now, FAR)
+        return bit
+
+    def _named_nodes(self) -> NodeNames:
+        if self.nodes is None:
+            raise InputError(f"the nodes of class {self.name!r} have no names")
+        return self.nodes
 
     def validate(self, running: Sequence[Job]) -> None:
         """Assert that names agree with running jobs and every place is within the queue."""

@@ -1,39 +1,59 @@
 """The scheduler of one site: a state machine that serves live jobs and replayed ones alike.
 
 No clock, no IO, no waiting: every method takes ``now`` and returns at once. ``cycle`` says what to
-start and to stop and when it wants to be called next; the shell around it launches, journals and
-tells it what happened.
+start and to stop and when it wants to be called next; the shell around it journals, then launches,
+then tells it what happened. Whatever is in here and not in the journal is lost together with the
+process, so nothing outside may rely on a decision that is not journaled yet.
 
 A cycle, in the order of Catalina's iteration (GUR and Catalina paper, section 3; peers.md A.5):
 
-1. resources: forget the past, see which nodes there are
+1. resources: forget the past, count the nodes that are really idle
 2. overruns: jobs still there at the end of their limit are booked on, then stopped
 3. running reservations: their jobs start inside them, without touching the queue's room
 4. priorities: a changing order is sorted anew
-5. eligibility: jobs on hold or over a cap are left out, each with its reason
+5. eligibility: jobs on hold or over a cap are passed over, each with its reason
 6. reservations of queued jobs, in order, up to the reservation depth, and backfill
 7. starts: nodes get their names, usage is counted
 
 User-settable reservations are not in the list because they are made between cycles, by the owner of
-the calendar, in what ``room_after_queue`` says is left: after all queued jobs, which is the paper's
-promise.
-"""
+the calendar, in what ``free_after_queue`` says is left: after all queued jobs, which is the paper's
+promise. Standing reservations and shortpools are made there as well
+(``local_sched.standing_reservations``)."""
 
 from __future__ import annotations
 
+import enum
 from collections import OrderedDict
-from collections.abc import Mapping
-from heapq import heappop, heappush
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gridcore.errors import InputError, NotFoundError
+from gridcore.errors import ConflictError, InputError, NotFoundError
 from gridcore.instants import Instant
 from gridcore.jobs import JobState
+from gridcore.profile import AvailabilityProfile
 from local_sched.backfill import FAR
-from local_sched.jobs import Job
+from local_sched.eligibility import Allowance, sort_out
+from local_sched.jobs import Job, WaitReason
+from local_sched.limit_watch import LimitWatch
+from local_sched.reservation_jobs import (
+    InsideStart,
+    NoReservations,
+    ReservationBook,
+    ReservationJobs,
+)
 from local_sched.resource_pools import ResourcePool
 from local_sched.scheduler_config import SchedulerConfig
 from local_sched.usage import UsageBook
+
+
+class SchedulerMode(enum.StrEnum):
+    """What the administrator allows (Catalina's state:running|suspended|stopped)."""
+
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    """Jobs are accepted and planned, none is started."""
+    STOPPED = "stopped"
+    """Neither accepted nor started; running jobs go on."""
 
 
 class CycleResult(NamedTuple):
@@ -42,7 +62,7 @@ class CycleResult(NamedTuple):
     starts: list[Job]
     """To launch now; booked, named and counted already."""
     stops: list[Job]
-    """To be told to end; they count as running until ``job_ended``."""
+    """To be told to end; they count as running until ``job_ended``. Said again while they stay."""
     next_wakeup: Instant | None
     """When time alone may change something; ``None``: nothing to wait for."""
 
@@ -50,14 +70,17 @@ class CycleResult(NamedTuple):
 class LocalScheduler:
     """All jobs of one site, from submission to end. Mutable, one owner."""
 
-    def __init__(self, pools: Mapping[str, ResourcePool], config: SchedulerConfig) -> None:
+    def __init__(
+        self,
+        pools: Mapping[str, ResourcePool],
+        config: SchedulerConfig,
+        book: ReservationBook | None = None,
+    ) -> None:
         if not pools:
             raise InputError("a scheduler needs at least one resource class")
         self.config = config
         self.pools = dict(pools)
-        if config.overrun.trusts_limits:
-            for pool in self.pools.values():
-                pool.backfill.idle = FAR
+        self.mode = SchedulerMode.RUNNING
         self.waiting: dict[str, Job] = {}
         """By id, in order of submission: everything that has not started."""
         self.running: dict[str, Job] = {}
@@ -65,32 +88,66 @@ class LocalScheduler:
         self.finished: OrderedDict[str, Job] = OrderedDict()
         """By id, oldest end first, at most ``history_jobs_max``."""
         self.usage = UsageBook()
-        self._limits_due: list[tuple[Instant, int, Job]] = []
-        """Heap of (end of booked room, rank, job) of running jobs; may name jobs that are over."""
+        self.reservation_jobs = ReservationJobs(book or NoReservations())
+        self._takes_reservations = book is not None
+        self._book_seen = -1
+        self._limit_watch = LimitWatch(self.pools, self.reservation_jobs, config.overrun)
         self._submitted = 0
+        if config.overrun.trusts_limits:
+            for pool in self.pools.values():
+                pool.backfill.idle = FAR
 
-    # -- events in ---------------------------------------------------------------------------------
+    # -- events in: jobs ---------------------------------------------------------------------------
 
     def submit(self, job: Job, now: Instant) -> None:
-        """A new job joins the queue; it is planned in the next cycle."""
+        """A new job joins the queue or, when it is bound, waits for its reservations. It is planned
+        in the next cycle. What may be refused is refused before (``admission``)."""
         self._submitted += 1
         job.sequence = self._submitted
         self.waiting[job.job_id] = job
         self.usage.job_submitted(job)
-        self.pools[job.class_name].queue.add(job, now)
+        if job.bound_to:
+            self.reservation_jobs.waiting[job.job_id] = job
+        else:
+            self.pools[job.class_name].queue.add(job, now)
+
+    def cancel(self, job_id: str, now: Instant) -> Job:
+        """A waiting job will not run. A running one is stopped by whoever launched it, and then
+        ended.
+        """
+        job = self.waiting.get(job_id)
+        if job is None:
+            if job_id in self.running:
+                raise ConflictError(
+                    f"job {job_id} has started", hint="stop its tasks, then report its end"
+                )
+            raise NotFoundError(f"no waiting job {job_id!r}")
+        self._leave_queue(job)
+        del self.waiting[job_id]
+        self.usage.job_withdrawn(job)
+        job.state = JobState.CANCELLED
+        job.ended_at = now
+        self._remember(job)
+        return job
+
+    def job_running(self, job_id: str) -> None:
+        """The resource manager has started it; it counted as there since the decision."""
+        self._running(job_id).state = JobState.RUNNING
 
     def job_ended(self, job_id: str, now: Instant, exit_code: int | None = 0) -> Job:
         """A running job is gone; what was booked for it beyond now is free for others."""
-        job = self.running.pop(job_id, None)
-        if job is None:
-            raise NotFoundError(f"no running job {job_id!r}")
+        job = self._running(job_id)
+        del self.running[job_id]
         pool = self.pools[job.class_name]
-        profile, until = pool.profile, job.room_until
-        profile.advance(now)
-        if until > now:
-            profile.unbook(job.nodes, now, until)
-        pool.backfill.idle += job.nodes
-        pool.backfill.room_appeared(now, max(until, now))
+        if job.is_booked:
+            profile, until = pool.profile, job.room_until
+            profile.advance(now)
+            if until > now:
+                profile.unbook(job.nodes, now, until)
+            pool.backfill.idle += job.nodes
+            pool.backfill.room_appeared(now, max(until, now))
+        else:
+            self.reservation_jobs.job_ended(job)
         if pool.nodes is not None:
             pool.nodes.give_back(job.node_mask)
         job.ended_at = now
@@ -100,30 +157,131 @@ class LocalScheduler:
         self._remember(job)
         return job
 
+    def requeue(self, job_id: str, now: Instant) -> Job:
+        """A running job lost its nodes and shall run again from the start; it keeps its rank."""
+        job = self.job_ended(job_id, now, None)
+        self.finished.pop(job_id, None)
+        job.state = JobState.QUEUED
+        job.reason = WaitReason.NEW
+        job.started_at = job.ended_at = job.promised_start = None
+        job.node_mask, job.reservation_id, job.is_booked = 0, "", True
+        self.waiting[job_id] = job
+        self.usage.job_submitted(job)
+        self._join_queue(job, now)
+        return job
+
+    def restore_running(
+        self, job: Job, room_until: Instant, reservation_id: str, node_names: Iterable[str]
+    ) -> None:
+        """After a restart: a job that had started before. ``started_at`` is set; called before the
+        first cycle, when the profile holds reservations and other running jobs alone."""
+        if job.started_at is None:
+            raise InputError(f"{job.job_id} has not started")
+        pool = self.pools[job.class_name]
+        self._submitted += 1
+        job.sequence = self._submitted
+        job.state = JobState.RUNNING
+        job.room_until = room_until
+        job.reservation_id = reservation_id
+        job.is_booked = not reservation_id
+        if pool.nodes is not None:
+            job.node_mask = pool.nodes.take_named(node_names)
+        if job.is_booked and room_until > pool.profile.origin:
+            pool.profile.withdraw(job.nodes, job.started_at, room_until)
+        pool.backfill.idle -= job.nodes
+        self.running[job.job_id] = job
+        self.usage.job_submitted(job)
+        self.usage.job_started(job)
+        if reservation_id:
+            self.reservation_jobs.job_started(job)
+        self._limit_watch.add(job)
+
+    def hold(self, job_id: str, *, is_held: bool) -> None:
+        """Put a waiting job on hold, or let it go."""
+        job = self._waiting(job_id)
+        job.is_held = is_held
+        self.pools[job.class_name].has_new_holds = True
+
+    # -- events in: bindings -----------------------------------------------------------------------
+
+    def bind_job(self, job_id: str, reservation_ids: Iterable[str], now: Instant) -> None:
+        """The job may run in these reservations and nowhere else; none: back to the open queue."""
+        job = self._waiting(job_id)
+        self._leave_queue(job)
+        job.bound_to = tuple(dict.fromkeys(reservation_ids))
+        self._join_queue(job, now)
+
+    def bind_reservation(self, reservation_id: str, job_ids: Iterable[str]) -> None:
+        """Only these jobs may use the reservation; none: its owner's bound jobs may."""
+        self.reservation_jobs.bind(reservation_id, job_ids)
+
+    # -- events in: nodes --------------------------------------------------------------------------
+
+    def node_down(self, class_name: str, node_name: str, now: Instant) -> list[Job]:
+        """A node failed: it leaves the plan at once. Returns the jobs that were on it; whether they
+        are told, cancelled or requeued is the site's decision. Saying it twice changes nothing."""
+        pool = self._pool(class_name)
+        return self._jobs_on(pool, pool.node_down(node_name, now))
+
+    def node_up(self, class_name: str, node_name: str, now: Instant) -> None:
+        """A failed node is back. Saying it twice changes nothing."""
+        pool = self._pool(class_name)
+        bit = pool.node_up(node_name, now)
+        if pool.nodes is not None and not self._jobs_on(pool, bit):
+            pool.nodes.idle |= bit
+
+    def _jobs_on(self, pool: ResourcePool, bit: int) -> list[Job]:
+        return [
+            job
+            for job in self.running.values()
+            if job.class_name == pool.name and job.node_mask & bit
+        ]
+
     # -- the cycle ---------------------------------------------------------------------------------
 
     def cycle(self, now: Instant) -> CycleResult:
-        """Everything that follows from what is known at ``now``; calling it again changes nothing
-        more.
+        """Everything that follows from what is known at ``now``; calling it again changes
+        nothing more.
         """
         starts: list[Job] = []
         stops: list[Job] = []
+        watch = self._limit_watch
+        if watch.next_due <= now:
+            watch.look(now, stops)
+        if self._takes_reservations:
+            self._serve_reservations(now, starts, stops)
         wakeup: Instant | None = None
-        if self._limits_due and self._limits_due[0][0] < now:
-            self._extend_overruns(now, stops)
         for pool in self.pools.values():
             profile = pool.profile
             profile.advance(now)
-            queue = pool.queue
-            if not queue.order.is_fixed:
-                queue.sort(now)
-            started = pool.backfill.cycle(queue, now)
-            for job in started:
-                self._start(pool, job, now)
-            starts += started
-            if len(profile.times) > 1 and (wakeup is None or profile.times[1] < wakeup):
-                wakeup = profile.times[1]
+            if self.mode is SchedulerMode.RUNNING:
+                starts += self._serve_queue(pool, now)
+            times = profile.times
+            if len(times) > 1 and (wakeup is None or times[1] < wakeup):
+                wakeup = times[1]
+        if watch.is_needed:
+            limit = watch.next_due
+            if limit < FAR and (wakeup is None or limit < wakeup):
+                wakeup = limit
+        if self._takes_reservations:
+            edge = self.reservation_jobs.next_boundary(now)
+            if edge is not None and (wakeup is None or edge < wakeup):
+                wakeup = edge
         return CycleResult(starts, stops, wakeup)
+
+    def _serve_queue(self, pool: ResourcePool, now: Instant) -> list[Job]:
+        """Steps 4 to 7 for one class."""
+        limits = self.config.limits
+        if limits.restricts_starts or pool.set_aside or pool.has_new_holds:
+            allowance = Allowance(limits, self.usage) if limits.restricts_starts else None
+            sort_out(pool, allowance, now)
+        queue = pool.queue
+        if not queue.order.is_fixed:
+            queue.sort(now)
+        started = pool.backfill.cycle(queue, now)
+        for job in started:
+            self._start(pool, job, now)
+        return started
 
     def _start(self, pool: ResourcePool, job: Job, now: Instant) -> None:
         """Step 7: from waiting to running. Its room is booked already."""
@@ -135,32 +293,125 @@ class LocalScheduler:
         del self.waiting[job_id]
         self.running[job_id] = job
         self.usage.job_started(job)
-        heappush(self._limits_due, (job.room_until, job.sequence, job))
+        self._limit_watch.add(job)
 
-    def _extend_overruns(self, now: Instant, stops: list[Job]) -> None:
-        """Step 2, from the second after its limit on: a job counts as there until its end is
-        reported, so its nodes are booked on.
+    def _serve_reservations(self, now: Instant, starts: list[Job], stops: list[Job]) -> None:
+        """Steps 1 and 3: what the calendar changed, and the jobs inside running reservations."""
+        inside = self.reservation_jobs
+        if self._book_seen != inside.book.changes:
+            self._book_seen = inside.book.changes
+            for pool in self.pools.values():
+                pool.backfill.room_appeared(now, FAR)
+                pool.queue.is_reordered = True
+        for job in inside.outlived():
+            self._limit_watch.take_over(job, now, stops)
+        if self.mode is SchedulerMode.RUNNING:
+            for start in inside.due(now, self.waiting):
+                self._start_inside(start, now, starts)
+        unused = dict.fromkeys(self.pools, 0)
+        for reservation in inside.running_now(now):
+            if reservation.resource_class in unused:
+                unused[reservation.resource_class] += inside.unused_nodes(reservation)
+        for name, pool in self.pools.items():
+            if pool.nodes is not None:
+                pool.backfill.idle = pool.nodes.idle.bit_count() - unused[name]
 
-        Where somebody else was promised them the job is stopped at once; otherwise after the grace.
+    def _start_inside(self, start: InsideStart, now: Instant, starts: list[Job]) -> None:
+        job = start.job
+        pool = self.pools[job.class_name]
+        if pool.nodes is not None and pool.nodes.idle.bit_count() < job.nodes:
+            job.reason = WaitReason.NODES_BUSY
+            return
+        if not job.bound_to:
+            self._leave_queue(job)
+        job.reservation_id = start.reservation_id
+        job.room_until = start.room_until
+        job.is_booked = False
+        self.reservation_jobs.job_started(job)
+        self._start(pool, job, now)
+        starts.append(job)
+
+    # -- questions ---------------------------------------------------------------------------------
+
+    def free_after_queue(self, class_name: str, now: Instant) -> AvailabilityProfile:
+        """Free room once every queued job has its place: where user-settable reservations are made.
+
+        A copy. This is policy 1 of the paper, section 3: user-settable reservations are made only
+        after all currently queued jobs are scheduled."""
+        return self.plan_of_queue(class_name, now)[0]
+
+    def plan_of_queue(
+        self, class_name: str, now: Instant
+    ) -> tuple[AvailabilityProfile, dict[str, Instant]]:
+        """A place for every queued job of a class, on a copy: the room left then, and the starts by
+        job id.
+
+        Jobs that hold no place (a small reservation depth, a cap, an arrival since the last cycle)
+        get one, in order; jobs on hold, and those that can never fit, do not."""
+        pool = self._pool(class_name)
+        profile = pool.profile.copy()
+        profile.advance(now)
+        starts = {}
+        for job in pool.in_order(now):
+            start = job.planned_start
+            if start is None and not job.is_held:
+                start = profile.earliest_fit(job.nodes, job.limit_s, now)
+                if start is not None:
+                    profile.book(job.nodes, start, start + job.limit_s)
+            if start is not None:
+                starts[job.job_id] = start
+        return profile, starts
+
+    def node_names(self, job: Job) -> tuple[str, ...]:
+        """Names of a running job's nodes, in order of the class's list; empty where nodes have
+        none.
         """
-        rule = self.config.overrun
-        due = self._limits_due
-        while due and due[0][0] < now:
-            until, rank, job = heappop(due)
-            if job.room_until != until or job.job_id not in self.running or rule.trusts_limits:
-                continue
-            pool = self.pools[job.class_name]
-            pool.profile.advance(now)
-            job.room_until = now + rule.step_s
-            heappush(due, (job.room_until, rank, job))
-            is_in_the_way = not pool.profile.fits(job.nodes, now, job.room_until)
-            pool.profile.withdraw(job.nodes, now, job.room_until)
-            pool.backfill.room_vanished()
-            assert job.started_at is not None
-            if is_in_the_way or now >= job.started_at + job.limit_s + rule.grace_s:
-                stops.append(job)
+        nodes = self._pool(job.class_name).nodes
+        return () if nodes is None else nodes.named(job.node_mask)
+
+    def validate(self) -> None:
+        """Assert what links jobs, pools and usage."""
+        for name, pool in self.pools.items():
+            pool.validate([job for job in self.running.values() if job.class_name == name])
+        for job in self.waiting.values():
+            assert job.state is JobState.QUEUED, f"{job} waits"
+            is_bound = job.job_id in self.reservation_jobs.waiting
+            assert is_bound == bool(job.bound_to), f"{job} waits in one place"
+        queued = sum(len(pool.queue) + len(pool.set_aside) for pool in self.pools.values())
+        assert queued + len(self.reservation_jobs.waiting) == len(self.waiting), "nobody is lost"
+        assert sum(each.jobs_running for each in self.usage.users.values()) == len(self.running)
 
     # -- inside ------------------------------------------------------------------------------------
+
+    def _leave_queue(self, job: Job) -> None:
+        if job.bound_to:
+            del self.reservation_jobs.waiting[job.job_id]
+        else:
+            self.pools[job.class_name].remove(job)
+
+    def _join_queue(self, job: Job, now: Instant) -> None:
+        if job.bound_to:
+            self.reservation_jobs.waiting[job.job_id] = job
+        else:
+            self.pools[job.class_name].queue.add(job, now)
+
+    def _waiting(self, job_id: str) -> Job:
+        job = self.waiting.get(job_id)
+        if job is None:
+            raise NotFoundError(f"no waiting job {job_id!r}")
+        return job
+
+    def _running(self, job_id: str) -> Job:
+        job = self.running.get(job_id)
+        if job is None:
+            raise NotFoundError(f"no running job {job_id!r}")
+        return job
+
+    def _pool(self, class_name: str) -> ResourcePool:
+        pool = self.pools.get(class_name)
+        if pool is None:
+            raise NotFoundError(f"no resource class {class_name!r}; known: {', '.join(self.pools)}")
+        return pool
 
     def _remember(self, job: Job) -> None:
         finished = self.finished

@@ -1,0 +1,89 @@
+"""What is checked before a job is accepted; a refusal is a ``Decline`` that says what would pass.
+
+Nothing here changes anything: the shell journals the acceptance before the scheduler is told.
+"""
+
+from __future__ import annotations
+
+from gridcore.instants import Instant
+from gridcore.jobs import JobSpec
+from gridcore.reservations import Decline, DeclineRule
+from local_sched.jobs import Job
+from local_sched.scheduler import LocalScheduler, SchedulerMode
+from local_sched.usage import Usage
+
+
+def admit(
+    scheduler: LocalScheduler, spec: JobSpec, owner: str, job_id: str, now: Instant
+) -> Job | Decline:
+    """The job, ready for ``submit``, or the rule that refuses it."""
+    limits = scheduler.config.limits
+    if scheduler.mode is SchedulerMode.STOPPED:
+        return _refuse(DeclineRule.SUSPENDED, "the site accepts no jobs at the moment")
+    if limits.limit_max_s is not None and spec.limit_s > limits.limit_max_s:
+        told = f"a limit of {spec.limit_s} s was asked for, {limits.limit_max_s} s is the most"
+        return _refuse(DeclineRule.LIMIT_DURATION, told)
+    class_name = choose_class(scheduler, spec)
+    if isinstance(class_name, Decline):
+        return class_name
+    refusal = _over_caps(scheduler, spec, owner)
+    if refusal is not None:
+        return refusal
+    job = Job(job_id, spec.nodes, spec.limit_s, now, owner, spec.account, class_name, spec)
+    if spec.reservation_id:
+        job.bound_to = (spec.reservation_id,)
+    return job
+
+
+def choose_class(scheduler: LocalScheduler, spec: JobSpec) -> str | Decline:
+    """The resource class a job waits for: its reservation's, else the smallest that has room for it
+    in principle and all its features; the site's order breaks ties."""
+    reservation = scheduler.reservation_jobs.book.reservations.get(spec.reservation_id)
+    if reservation is not None:
+        return reservation.resource_class
+    pools = [pool for pool in scheduler.pools.values() if pool.features.issuperset(spec.features)]
+    if not pools:
+        known = sorted({each for pool in scheduler.pools.values() for each in pool.features})
+        told = (
+            f"no nodes with all of {', '.join(spec.features)}; known: {', '.join(known) or 'none'}"
+        )
+        return _refuse(DeclineRule.FEATURES, told)
+    fitting = [pool for pool in pools if pool.profile.capacity >= spec.nodes]
+    if not fitting:
+        largest = max(pool.profile.capacity for pool in pools)
+        told = f"{spec.nodes} nodes were asked for, {largest} is all there is"
+        return _refuse(DeclineRule.TOO_LARGE, told, nodes_now=largest)
+    return min(fitting, key=lambda pool: pool.profile.capacity).name
+
+
+def _over_caps(scheduler: LocalScheduler, spec: JobSpec, owner: str) -> Decline | None:
+    limits = scheduler.config.limits
+    if len(scheduler.waiting) >= limits.jobs_waiting_max:
+        told = f"{limits.jobs_waiting_max} jobs wait at this site, more are not accepted"
+        return _refuse(DeclineRule.LIMIT_JOBS, told)
+    nothing = Usage()
+    for what, cap, usage, nodes_max in (
+        (
+            f"user {owner}",
+            limits.jobs_waiting_max_per_user,
+            scheduler.usage.users.get(owner, nothing),
+            limits.nodes_running_max_per_user,
+        ),
+        (
+            f"account {spec.account}",
+            limits.jobs_waiting_max_per_account,
+            scheduler.usage.accounts.get(spec.account, nothing),
+            limits.nodes_running_max_per_account,
+        ),
+    ):
+        if cap is not None and usage.jobs_waiting >= cap:
+            told = f"{what} has {usage.jobs_waiting} jobs waiting, {cap} is the most"
+            return _refuse(DeclineRule.LIMIT_JOBS, told)
+        if nodes_max is not None and spec.nodes > nodes_max:
+            told = f"{what} may run on {nodes_max} nodes at a time, {spec.nodes} were asked for"
+            return _refuse(DeclineRule.LIMIT_NODES, told, nodes_now=nodes_max)
+    return None
+
+
+def _refuse(rule: DeclineRule, message: str, nodes_now: int = 0) -> Decline:
+    return Decline(rule=rule, message=message, nodes_now=nodes_now)

@@ -1,0 +1,113 @@
+"""Read-only questions about the queue: why a job waits, when it would start, what fits now.
+
+They answer from copies; asking changes nothing, however often it is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gridcore.errors import NotFoundError
+from gridcore.instants import Instant
+from gridcore.jobs import JobState
+from local_sched.jobs import Job, WaitReason
+from local_sched.scheduler import LocalScheduler, SchedulerMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a job is where it is."""
+
+    job_id: str
+    state: JobState
+    reason: str
+    """One sentence; empty for a job that runs or is over."""
+    planned_start: Instant | None = None
+    """Place in the plan, or the forecast of a job that holds none."""
+    is_promised: bool = False
+    """True when the place is booked and can only become earlier."""
+    jobs_before: int = 0
+    """Jobs of the same class that are served first."""
+    priority_terms: dict[str, float] = field(default_factory=dict)
+    """Weighted terms of the priority by name; empty where the order is not by priority."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillWindow:
+    """Room for a job that starts now: ``nodes`` nodes for ``duration_s`` seconds."""
+
+    resource_class: str
+    nodes: int
+    duration_s: int | None
+    """``None``: without end."""
+
+
+def why(scheduler: LocalScheduler, job_id: str, now: Instant) -> Explanation:
+    """The place and the reason of a job that is waiting, running or still remembered."""
+    job = scheduler.waiting.get(job_id)
+    if job is None:
+        known = scheduler.running.get(job_id) or scheduler.finished.get(job_id)
+        if known is None:
+            raise NotFoundError(f"no job {job_id!r}")
+        return Explanation(job_id=job_id, state=known.state, reason="")
+    if job.bound_to:
+        return Explanation(job_id=job_id, state=job.state, reason=str(job.reason))
+    starts = scheduler.plan_of_queue(job.class_name, now)[1]
+    pool = scheduler.pools[job.class_name]
+    order = pool.in_order(now)
+    terms = pool.queue.order.terms
+    return Explanation(
+        job_id=job_id,
+        state=job.state,
+        reason=str(_reason(scheduler, job)),
+        planned_start=starts.get(job_id),
+        is_promised=job.planned_start is not None and pool.backfill.rule.keeps_places,
+        jobs_before=order.index(job),
+        priority_terms=dict(terms(job, now)) if terms is not None else {},
+    )
+
+
+def _reason(scheduler: LocalScheduler, job: Job) -> WaitReason:
+    pool = scheduler.pools[job.class_name]
+    if scheduler.mode is not SchedulerMode.RUNNING:
+        return WaitReason.SITE_SUSPENDED
+    if job in pool.set_aside:
+        return job.reason
+    if job in pool.queue.arrivals:
+        return WaitReason.NEW
+    if job.planned_start is not None:
+        return WaitReason.NO_ROOM
+    depth = pool.backfill.rule.depth
+    if depth is None:
+        return WaitReason.TOO_FEW_NODES
+    return WaitReason.QUEUE_BLOCKED if depth == 0 else WaitReason.BEHIND_OTHERS
+
+
+def estimate(
+    scheduler: LocalScheduler, class_name: str, nodes: int, limit_s: int, now: Instant
+) -> Instant | None:
+    """When a job submitted now would start, after all that are queued; ``None``: never (too
+    large).
+    """
+    return scheduler.free_after_queue(class_name, now).earliest_fit(nodes, limit_s, now)
+
+
+def backfill_windows(
+    scheduler: LocalScheduler, class_name: str, now: Instant
+) -> list[BackfillWindow]:
+    """What could start now without moving anybody's place, widest first (Catalina's show_bf)."""
+    profile = scheduler.free_after_queue(class_name, now)
+    windows = []
+    steps = profile.steps()
+    nodes = steps[0][1]
+    for start, free in steps[1:]:
+        if nodes <= 0:
+            break
+        if free < nodes:
+            windows.append(
+                BackfillWindow(resource_class=class_name, nodes=nodes, duration_s=start - now)
+            )
+            nodes = free
+    if nodes > 0:
+        windows.append(BackfillWindow(resource_class=class_name, nodes=nodes, duration_s=None))
+    return windows
