@@ -96,6 +96,12 @@ def check_site_path(field: str, path: str) -> None:
         )
 
 
+def is_plain_text(text: str) -> bool:
+    """True when ``text`` can be handed to a program: no zero byte, and no half of a surrogate pair
+    (JSON allows one)."""
+    return not any(c == "\0" or "\ud800" <= c <= "\udfff" for c in text)
+
+
 def _check_arguments(field: str, arguments: tuple[str, ...]) -> None:
     if len(arguments) > ARGUMENTS_MAX:
         raise FieldError(
@@ -106,10 +112,10 @@ def _check_arguments(field: str, arguments: tuple[str, ...]) -> None:
     if arguments and not arguments[0]:
         raise FieldError(field, f"{field} has an empty program name", hint="name a program first")
     for argument in arguments:
-        if "\0" in argument or len(argument) > ARGUMENT_LENGTH_MAX:
+        if not is_plain_text(argument) or len(argument) > ARGUMENT_LENGTH_MAX:
             raise FieldError(
                 field,
-                f"an argument of {field} is too long or has a zero byte",
+                f"an argument of {field} is too long or no text that a program can be given",
                 hint=f"at most {ARGUMENT_LENGTH_MAX} characters",
             )
 
@@ -135,8 +141,11 @@ def _check_environment(environment: tuple[tuple[str, str], ...]) -> None:
                 f"the variable {name[:60]!r} is set by the site",
                 hint=f"choose a name that does not begin with {RESERVED_PREFIX}",
             )
-        if "\0" in value:
-            raise FieldError("environment", f"the value of the variable {name!r} has a zero byte")
+        if not is_plain_text(value):
+            raise FieldError(
+                "environment",
+                f"the value of the variable {name!r} is no text that can be handed on",
+            )
     if sum(len(name) + len(value.encode()) for name, value in environment) > ENVIRONMENT_BYTES_MAX:
         raise FieldError(
             "environment",

@@ -12,6 +12,7 @@ from typing import Final
 
 from gridcore.field_errors import FieldError
 from gridcore.instants import Instant
+from gridcore.tasks import is_plain_text
 
 ADDRESSES_MAX: Final = 32
 NOTICE_BEFORE_MAX_S: Final = 30 * 86_400
@@ -74,8 +75,8 @@ class Notifications:
                 f"the notice before the start must be 0 to 30 days: {self.before_start_s} s",
                 hint='write for example "15m"',
             )
-        if any("\0" in argument for argument in self.hook_command):
-            raise FieldError("hook_command", "the hook command has a zero byte")
+        if not all(is_plain_text(argument) for argument in self.hook_command):
+            raise FieldError("hook_command", "the hook command has what no program can be given")
         ordered = tuple(event for event in TripEvent if event in self.events)
         if ordered != self.events:
             object.__setattr__(self, "events", ordered)

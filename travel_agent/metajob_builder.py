@@ -79,7 +79,11 @@ class MetajobBuilder:
     default_name: str
     base_folder: Path | None = None
     """Where relative paths on the laptop begin; ``None`` leaves them as they are."""
+    may_be_past: bool = False
+    """Read also a window that is over; a new trip needs one that is still possible."""
     notes: list[str] = field(default_factory=list)
+    end_key: str = "latest_end"
+    """Which of its two words this file uses for the latest end."""
 
     def build(self, model: MetajobModel) -> MetajobReading:
         """The metajob the model describes; ``InputError`` with the line for any contradiction."""
@@ -126,6 +130,8 @@ class MetajobBuilder:
                 healing=tuple(HealingRule(rule) for rule in model.healing),
                 notifications=notifications,
             )
+            if not self.may_be_past:
+                metajob.check_still_possible(self.now)
         return MetajobReading(metajob=metajob, notes=tuple(self.notes))
 
     @contextmanager
@@ -134,7 +140,8 @@ class MetajobBuilder:
         try:
             yield
         except FieldError as error:
-            place: KeyPath = (*path, _KEYS.get(error.field, error.field))
+            key = _KEYS.get(error.field, error.field)
+            place: KeyPath = (*path, self.end_key if (path, key) == ((), "latest_end") else key)
             if error.index is not None:
                 place = (*place, error.index)
             raise self.places.fault(place, error.message, hint=error.hint) from None
@@ -158,6 +165,7 @@ class MetajobBuilder:
                 hint='write one of them, for example latest_end = "tomorrow 18:00"',
             )
         if model.deadline is not None:
+            self.end_key = "deadline"
             return self._instant(("deadline",), model.deadline)
         return self._instant(("latest_end",), model.latest_end or "")
 

@@ -37,7 +37,6 @@ _EXPECTED: Final = {
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
     "string_type": "must be a text in quotes",
-    "string_unicode": "holds characters that are no text",
     "bool_type": "must be true or false",
     "list_type": "must be a list in [ ]",
     "dict_type": "must be a table of texts",

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from gridcore.field_errors import FieldError
 from gridcore.instants import Instant
 from travel_agent.key_places import RawMetajob, located
 from travel_agent.metajob_builder import MetajobBuilder, MetajobReading
@@ -30,7 +29,7 @@ _PAPER_MARK: Final = re.compile(
     r"^[ \t]*(?:\[[ \t]*metajob[ \t]*\][ \t]*$|machines_dict_string[ \t]*[=:])",
     re.IGNORECASE | re.MULTILINE,
 )
-_NOT_TEXT: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_NOT_TEXT: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 def read_metajob_file(
@@ -95,15 +94,9 @@ def parse_metajob(
         zone=zone,
         default_name=_name_from(source),
         base_folder=base_folder,
+        may_be_past=may_be_past,
     )
-    reading = builder.build(model)
-    if not may_be_past:
-        try:
-            reading.metajob.check_still_possible(now)
-        except FieldError as error:
-            key = "deadline" if model.deadline is not None else error.field
-            raise raw.places.fault((key,), error.message, hint=error.hint) from None
-    return reading
+    return builder.build(model)
 
 
 def form_of(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Final
 from travel_agent.key_places import KeyPath, KeyPlaces, RawMetajob, located
 from travel_agent.metajob_literal import read_machines_literal, take_literal
 
-_SECTION: Final = re.compile(r"\[\s*([^\]]*?)\s*\]")
+_SECTION: Final = re.compile(r"\[([^\[\]]*)\]")
 _ENTRY: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]*[=:][ \t]*(.*)")
 _TRUTH: Final = {"yes": True, "true": True, "on": True, "1": True}
 _FALSEHOOD: Final = {"no": False, "false": False, "off": False, "0": False}
@@ -104,7 +104,7 @@ def _entries(text: str, source: str) -> dict[str, _Entry]:
         if not content or content[0] in "#;":
             row += 1
         elif section := _SECTION.fullmatch(content):
-            if section[1].lower() != "metajob" or in_section:
+            if section[1].strip().lower() != "metajob" or in_section:
                 raise located(
                     source, number, f"unexpected section {content[:60]}", hint="one [metajob] only"
                 )
@@ -133,7 +133,7 @@ def _entries(text: str, source: str) -> dict[str, _Entry]:
 
 def _check_key(key: str, line: int, entries: dict[str, _Entry], source: str) -> None:
     if key not in _SCHEMA_KEYS:
-        near = difflib.get_close_matches(key, _SCHEMA_KEYS, n=1)
+        near = difflib.get_close_matches(key[:60], _SCHEMA_KEYS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_SCHEMA_KEYS)}"
         raise located(source, line, f"unknown key {key[:60]!r}", hint=hint)
     if key in entries:
@@ -149,12 +149,10 @@ def _take_value(key: str, text: str, rows: list[str], row: int, source: str) -> 
         while not text and opens_at + 1 < len(rows):
             opens_at += 1
             text = rows[opens_at].strip()
-            if text and not text.startswith("{"):
-                text = ""
-                break
-        if text.startswith("{"):
-            literal, after = take_literal([text, *rows[opens_at + 1 :]], source, opens_at + 1)
-            return _Entry(literal, row + 1, opens_at + 1), opens_at + after
+        if opens_at > row and not text.startswith("{"):
+            raise located(source, row + 1, f"{key} is empty", hint="write {'machine': {...}}")
+        literal, after = take_literal([text, *rows[opens_at + 1 :]], source, opens_at + 1)
+        return _Entry(literal, row + 1, opens_at + 1), opens_at + after
     indent = _indent(rows[row])
     after = row + 1
     parts = [text]

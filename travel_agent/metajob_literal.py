@@ -124,7 +124,7 @@ def _machine(
         line = first_line + key_node.lineno - 1
         key = _text_of(key_node, "a key", source, line)
         if key not in _MACHINE_KEYS:
-            near = difflib.get_close_matches(key, _MACHINE_KEYS, n=1)
+            near = difflib.get_close_matches(key[:60], _MACHINE_KEYS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_MACHINE_KEYS)}"
             raise located(source, line, f"unknown key {key[:60]!r}", hint=hint)
         if _MACHINE_KEYS[key] in found:
