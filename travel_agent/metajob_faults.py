@@ -119,8 +119,4 @@ def _table_of(annotation: Any) -> type[BaseModel] | None:
     """The model inside ``list[Model]`` or ``Model | None``."""
     if isinstance(annotation, type) and issubclass(annotation, FileModel):
         return annotation
-    for inner in get_args(annotation):
-        found = _table_of(inner)
-        if found is not None:
-            return found
-    return None
+    return next(filter(None, map(_table_of, get_args(annotation))), None)

@@ -149,7 +149,7 @@ def _take_value(key: str, text: str, rows: list[str], row: int, source: str) -> 
         while not text and opens_at + 1 < len(rows):
             opens_at += 1
             text = rows[opens_at].strip()
-        if opens_at > row and not text.startswith("{"):
+        if not text or (opens_at > row and not text.startswith("{")):
             raise located(source, row + 1, f"{key} is empty", hint="write {'machine': {...}}")
         literal, after = take_literal([text, *rows[opens_at + 1 :]], source, opens_at + 1)
         return _Entry(literal, row + 1, opens_at + 1), opens_at + after

@@ -17,7 +17,7 @@ from typing import Final, cast
 from gridcore.errors import InputError
 from travel_agent.key_places import KeyPath, located
 
-LITERAL_BYTES_MAX: Final = 256 * 1024
+LITERAL_LENGTH_MAX: Final = 256 * 1024
 LITERAL_DEPTH_MAX: Final = 8
 
 _KEY: Final = "machines_dict_string"
@@ -57,7 +57,7 @@ def take_literal(rows: list[str], source: str, first_line: int) -> tuple[str, in
     Also returns how many rows it took. Text behind the closing brace stays part of it, and is
     refused as code later.
     """
-    text = "\n".join(rows)[: LITERAL_BYTES_MAX + 1]
+    text = "\n".join(rows)[: LITERAL_LENGTH_MAX + 1]
     depth, line = 0, first_line
     for match in _TOKEN.finditer(text):
         token = match[0]
@@ -72,8 +72,8 @@ def take_literal(rows: list[str], source: str, first_line: int) -> tuple[str, in
         elif token == "\n" and depth <= 0:
             return text[: match.start()], line - first_line + 1
         line += token.count("\n")
-    if len(text) > LITERAL_BYTES_MAX:
-        raise located(source, first_line, f"{_KEY} is longer than {LITERAL_BYTES_MAX} characters")
+    if len(text) > LITERAL_LENGTH_MAX:
+        raise located(source, first_line, f"{_KEY} is longer than {LITERAL_LENGTH_MAX} characters")
     if depth > 0:
         raise located(
             source, first_line, f"{_KEY} opens a bracket here that is never closed", hint="add }"
@@ -143,11 +143,7 @@ def _machine(
 
 
 def _parse(text: str, source: str, first_line: int) -> ast.expr:
-    """The syntax tree of the text; nothing is run by this."""
-    if len(text) > LITERAL_BYTES_MAX:
-        raise located(source, first_line, f"{_KEY} is longer than {LITERAL_BYTES_MAX} characters")
-    if not text:
-        raise located(source, first_line, f"{_KEY} is empty", hint="write {'machine': {...}}")
+    """The syntax tree of a text that ``take_literal`` has bounded; nothing is run by this."""
     try:
         with warnings.catch_warnings():
             # A strange escape in a text is the user's affair; the value shows it.

@@ -1,4 +1,4 @@
-"""The paper's metajob file: read as printed, in every layout, and with one line for each mistake."""
+"""The paper's metajob file: read as printed and in every layout; one line for each mistake."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from gridcore.errors import InputError
 from tests.metajob_builders import NOON_BEFORE, PACIFIC, PAPER_FILE, SC2004, machine, metajob
 from tests.metajob_reading import PAPER, changed, read, refusal
-from travel_agent.metajob_files import read_metajob_file
+from travel_agent.metajob_files import parse_metajob, read_metajob_file
 
 PAPER_METAJOB = metajob(
     name="paper_metajob",
@@ -127,6 +127,8 @@ def test_the_paper_file_can_ask_for_a_pipeline() -> None:
         ("  }\n}\n", "  }\n", "line 9: machines_dict_string opens a bracket"),
         ("  }\n}\n", "  }\n}}\n", "line 24: machines_dict_string is not a dictionary"),
         ("= {\n", "= \n", "line 9: machines_dict_string is empty"),
+        ("= {\n", "= {" + " " * 262_144, "line 9: machines_dict_string is longer than 262144"),
+        ("[metajob]", "[", "line 1: '[' is neither a key"),
         ("= {\n", "= {{{{{{{{{\n", "line 9: machines_dict_string is nested too deep"),
         ("= {\n", "= {'x': 1,\n", "line 9: machine 'x' must be described by a dictionary"),
     ],
@@ -169,7 +171,15 @@ def test_code_in_the_dictionary_is_told_and_never_run(
 def test_without_brackets_code_is_told_too() -> None:
     """A value that is no dictionary at all is refused on its own line."""
     head = PAPER.split("machines_dict_string", maxsplit=1)[0]
+    assert "line 9: machines_dict_string is empty" in refusal(f"{head}machines_dict_string =")
     for value in ("dict(a=1)", "open('/etc/passwd')", "7", "import os", "'text'", "{1: 2}", "yes"):
         told = refusal(f"{head}machines_dict_string = {value}\n")
         assert "line 9: " in told
         assert "machines_dict_string" in told
+
+
+def test_a_file_without_the_section_is_told() -> None:
+    """Comments alone are not a metajob, when the file's name says that it is of the paper's
+    form."""
+    with pytest.raises(InputError, match="there is no section"):
+        parse_metajob("# nothing\n", now=NOON_BEFORE, zone=PACIFIC, form="ini")
