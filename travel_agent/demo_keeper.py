@@ -8,8 +8,8 @@ design. The keeper is the parent of the daemons and the reaper of their orphans,
 can get away; should the keeper itself be killed, the kernel tells the daemons to stop.
 
 Standard input takes one JSON object a line, ``{"start": NAME, "argv": [...], "log": PATH}`` or
-``{"kill": NAME}``, for showing what a site survives. Standard output tells of the folder first, then
-of each daemon's lines and its end: ``{"folder": PATH}``, ``{"name": NAME, "line": TEXT}``,
+``{"kill": NAME}``, for showing what a site survives. Standard output tells of the folder first,
+then of each daemon's lines and its end: ``{"folder": PATH}``, ``{"name": NAME, "line": TEXT}``,
 ``{"name": NAME, "exit": CODE}``. Standard library alone.
 """
 
