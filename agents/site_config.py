@@ -102,7 +102,9 @@ class QueueTable(_Strict):
 
     order: Literal["fcfs", "sjf", "priority"] = "priority"
     depth: int | Literal["all"] = "all"
-    """Waiting jobs that hold a planned place: 0 first come first served, 1 EASY, "all" conservative."""
+    """Waiting jobs that hold a planned place: 0 first come first served, 1 EASY, "all"
+    conservative.
+    """
     limit_max_s: int | None = None
     grace_s: Annotated[int, Field(ge=0)] = 120
     kill_grace_s: Annotated[float, Field(ge=0, le=3600)] = 10.0
@@ -122,7 +124,8 @@ class HostTable(_Strict):
     """``[host]``: the back end that runs processes on this machine."""
 
     run_as: Literal["login", "daemon"] = "login"
-    """``daemon``: every task runs as the daemon's own user (a demonstration, a personal machine)."""
+    """``daemon``: every task runs as the daemon's own user (a demonstration, a personal machine).
+    """
 
 
 class SiteFile(_Strict):

@@ -26,6 +26,7 @@ from gridcore.itineraries import Itinerary, Leg, LegState, Transport, TripState
 from gridcore.metajobs import Metajob
 from gridcore.planning import Plan
 from gridcore.reservations import Decline, DeclineRule, Reservation, TripRef
+from gridcore.timetext import format_utc
 from gridio.clock import Clock
 from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.searching import Destination, Search, window_request
@@ -299,4 +300,4 @@ class Booking:
 
 def _plan_text(plan: Plan) -> str:
     shares = ", ".join(f"{leg.nodes} at {leg.name}" for leg in plan.legs)
-    return f"{shares}, together from {plan.start}"
+    return f"{shares}, from {format_utc(plan.start)}"

@@ -185,6 +185,9 @@ def sites(as_json: JsonOption = False) -> None:
             _print_json({"sites": [site_json(each) for each in reports]})
         else:
             _console().print(sites_table(reports))
+            for report in reports:
+                if report.problem:
+                    typer.echo(f"{report.machine.machine}: {report.problem}", err=True)
 
     _run(go, as_json)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from gridcore.errors import GridError
+from gridcore.instants import Instant
 from gridcore.itineraries import Itinerary, Leg
 from gridcore.jobs import JobView
 from gridcore.reservations import Decline
@@ -96,19 +97,30 @@ def error_json(fault: GridError) -> dict[str, Any]:
 
 
 def itinerary_table(itinerary: Itinerary, zone: ZoneInfo) -> Table:
-    """The legs of a trip, in the user's zone."""
+    """The legs of a trip, in the user's zone; fits 80 columns."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title=f"{itinerary.name}: {itinerary.state}", title_justify="left")
-    for heading in ("machine", "site", "nodes", "start", "end", "price", "reservation", "by"):
-        table.add_column(heading, justify="right" if heading in ("nodes", "price") else "left")
+    day = "" if itinerary.start is None else format_in_zone(itinerary.start, zone)
+    table = Table(
+        title=f"{itinerary.name}: {itinerary.state}  {day}",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for heading in ("machine", "nodes", "start", "end", "price", "reservation", "by"):
+        table.add_column(
+            heading,
+            justify="right" if heading in ("nodes", "price") else "left",
+            overflow="fold",
+            no_wrap=heading in ("nodes", "start", "end", "price"),
+        )
     for leg in itinerary.legs:
         table.add_row(
             leg.name,
-            leg.site,
             str(leg.nodes),
-            format_in_zone(leg.start, zone),
-            format_in_zone(leg.end, zone),
+            _wall_clock(leg.start, zone),
+            _wall_clock(leg.end, zone),
             credits_text(leg.price_millicredits),
             leg.reservation_id or "-",
             leg.transport.value,
@@ -116,22 +128,28 @@ def itinerary_table(itinerary: Itinerary, zone: ZoneInfo) -> Table:
     return table
 
 
+def _wall_clock(instant: Instant, zone: ZoneInfo) -> str:
+    """Month, day and time of day; the year and the zone stand in the title."""
+    year_first = format_in_zone(instant, zone)
+    return year_first[5:19]
+
+
 def sites_table(reports: list[SiteReport]) -> Table:
     """The user's machines."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table()
-    for heading in ("machine", "site", "nodes", "you are", "per node hour", "zone", "clock", "at"):
-        table.add_column(heading)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("machine", "nodes", "you are", "node hour", "zone", "clock", "endpoint"):
+        table.add_column(heading, overflow="fold")
     for report in reports:
         description = report.description
         if description is None:
-            table.add_row(report.machine.machine, report.machine.site, "-", report.problem)
+            table.add_row(report.machine.machine, "-", "", "", "", "", report.machine.endpoint)
             continue
         skew = "" if report.skew is None else f"{report.skew.skew_s * 1000:+.1f} ms"
         table.add_row(
             report.machine.machine,
-            report.machine.site,
             str(sum(each.nodes for each in description.classes)),
             description.login or "nobody",
             credits_text(description.millicredits_per_node_hour),

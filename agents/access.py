@@ -1,0 +1,31 @@
+"""Who may do what at a node, beyond owning things."""
+
+from __future__ import annotations
+
+from gridcore.callers import Caller
+from gridcore.errors import NotAuthorisedError
+
+DEFAULT_ACCOUNT = "default"
+"""The account named by a request that leaves the choice to the site."""
+
+
+def require_login(caller: Caller, verb: str) -> str:
+    """The caller's owner name; ``NotAuthorisedError`` for somebody whom the site maps to nobody."""
+    if not caller.login:
+        raise NotAuthorisedError(
+            f"{caller.subject} is known here, but mapped to no account, and may not {verb}",
+            hint="ask the site for an entry in its grid-mapfile",
+        )
+    return caller.owner
+
+
+def account_of(caller: Caller, wanted: str) -> str:
+    """The account to charge: the one wanted, or the caller's first where the choice is the site's."""
+    if wanted in ("", DEFAULT_ACCOUNT):
+        return caller.accounts[0] if caller.accounts else caller.owner
+    if not caller.may_charge(wanted):
+        known = ", ".join(caller.accounts)
+        raise NotAuthorisedError(
+            f"{caller.login} may not charge the account {wanted!r}", hint=f"yours here: {known}"
+        )
+    return wanted

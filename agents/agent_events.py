@@ -1,0 +1,103 @@
+"""Everything an agent journals: what changes its calendar, and what happens to its jobs.
+
+Replayed in order on an empty agent, these records give back every promise it made. What is not here
+can be found out again: plans, priorities, shadow copies at others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from gridcore.calendar_events import (
+    CalendarEvent,
+    FinishedForgotten,
+    RequestBuried,
+    ReservationChanged,
+    ReservationGranted,
+    ReservationMoved,
+)
+from gridcore.instants import Instant
+from gridcore.jobs import JobSpec, JobState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAccepted:
+    """A job is queued; from now on it may not get lost."""
+
+    job_id: str
+    owner: str
+    spec: JobSpec
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStarting:
+    """Nodes are taken. Written before the resource manager is told, so that a job never runs that
+    nobody remembers.
+    """
+
+    job_id: str
+    at: Instant
+    until: Instant
+    """End of the room that is booked for it."""
+    reservation_id: str
+    """Reservation it runs inside; empty: none."""
+    node_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRunning:
+    """The resource manager started it."""
+
+    job_id: str
+    started_precise: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOver:
+    """It will not run any more."""
+
+    job_id: str
+    at: Instant
+    state: JobState
+    exit_code: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationBound:
+    """The jobs that alone may use a reservation; none: its owner's jobs may."""
+
+    reservation_id: str
+    job_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobBound:
+    """The reservations that alone a job may run in; none: the open queue."""
+
+    job_id: str
+    reservation_ids: tuple[str, ...]
+
+
+JobEvent = JobAccepted | JobStarting | JobRunning | JobOver | ReservationBound | JobBound
+AgentEvent = CalendarEvent | JobEvent
+
+AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
+    {
+        "granted": ReservationGranted,
+        "moved": ReservationMoved,
+        "changed": ReservationChanged,
+        "buried": RequestBuried,
+        "forgotten": FinishedForgotten,
+        "job-accepted": JobAccepted,
+        "job-starting": JobStarting,
+        "job-running": JobRunning,
+        "job-over": JobOver,
+        "reservation-bound": ReservationBound,
+        "job-bound": JobBound,
+    }
+)

@@ -1,0 +1,248 @@
+"""Folders in which legs and jobs live, and the files that travel in and out.
+
+An area is the folder of one reservation or one job; a job that runs inside a reservation works in
+the reservation's. Paths from outside are relative to the area, and are opened component by
+component without following symbolic links: a task may put any link into its folder, and the daemon
+must not follow it to where the task itself could not go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import pwd
+import stat
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
+from gridcore.ports import FileStatus, OutputChunk
+
+CHUNK_BYTES: Final = 256 * 1024
+"""One message of a transfer: large enough to be cheap, small enough for the message limit."""
+PATH_DEPTH_MAX: Final = 32
+FILES_MAX: Final = 20_000
+PART_SUFFIX: Final = ".part"
+"""A file that is not complete yet has this ending; a transfer that was interrupted goes on with it.
+"""
+
+
+class Areas:
+    """All areas of one agent, below one folder."""
+
+    def __init__(self, root: Path, *, owned_by_login: bool) -> None:
+        self._root = root
+        self._owned_by_login = owned_by_login and os.geteuid() == 0
+
+    def folder(self, area: str, login: str) -> Path:
+        """The area's folder, made on first use. Only its owner (and the daemon) can look inside."""
+        path = self.path_of(area)
+        if not path.is_dir():
+            path.mkdir(parents=True, mode=0o700, exist_ok=True)
+            self._give(path, login)
+        return path
+
+    def path_of(self, area: str) -> Path:
+        """Where the area is, whether it exists or not."""
+        if not area or "/" in area or area.startswith("."):
+            raise InputError(f"{area[:60]!r} is not a reservation or job")
+        return self._root / area
+
+    async def list_files(self, area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
+        """Everything below ``path``, folders before what is in them."""
+        return await asyncio.to_thread(self._list, area, path, with_checksums)
+
+    async def get_file(self, area: str, path: str, offset: int) -> AsyncIterator[OutputChunk]:
+        """The file's bytes from ``offset`` on, in chunks; an empty rest gives nothing."""
+        descriptor = self._open(area, path, os.O_RDONLY)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise InputError(f"{path!r} is not a file")
+            at = offset
+            while content := await asyncio.to_thread(os.pread, descriptor, CHUNK_BYTES, at):
+                yield OutputChunk(offset=at, content=content)
+                at += len(content)
+        finally:
+            os.close(descriptor)
+
+    async def put_file(
+        self,
+        area: str,
+        login: str,
+        path: str,
+        chunks: AsyncIterator[OutputChunk],
+        *,
+        mode: int,
+        sha256: str,
+    ) -> FileStatus:
+        """Write a file, all or nothing. A first chunk with an offset goes on where a part was left."""
+        root = self.folder(area, login)
+        parts = _parts(path)
+        await asyncio.to_thread(self._make_folders, root, parts[:-1], login)
+        part_path = str(PurePosixPath(*parts)) + PART_SUFFIX
+        descriptor = self._open(area, part_path, os.O_RDWR | os.O_CREAT)
+        try:
+            size = await self._receive(descriptor, chunks, path)
+            await asyncio.to_thread(os.fsync, descriptor)
+            found = await asyncio.to_thread(_checksum, descriptor)
+            if sha256 and found != sha256:
+                with self._parent(area, part_path) as (folder, name):
+                    os.unlink(name, dir_fd=folder)
+                raise ConflictError(
+                    f"{path!r} arrived damaged: its checksum is not the sender's",
+                    hint="send it again",
+                )
+            os.fchmod(descriptor, mode & 0o777)
+            if self._owned_by_login:
+                account = pwd.getpwnam(login)
+                os.fchown(descriptor, account.pw_uid, account.pw_gid)
+            with self._parent(area, part_path) as (folder, name):
+                os.rename(name, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError as fault:
+            raise UnavailableError(f"cannot write {path!r}: {fault.strerror}") from fault
+        finally:
+            os.close(descriptor)
+        return FileStatus(path=path, size_bytes=size, mode=mode & 0o777, sha256=found)
+
+    async def _receive(self, descriptor: int, chunks: AsyncIterator[OutputChunk], path: str) -> int:
+        """Write the chunks where they belong; returns the size reached."""
+        size = os.fstat(descriptor).st_size
+        is_first = True
+        async for chunk in chunks:
+            if is_first and chunk.offset <= size:
+                os.ftruncate(descriptor, chunk.offset)
+                size = chunk.offset
+            is_first = False
+            if chunk.offset != size:
+                raise InputError(
+                    f"{path!r}: a piece at {chunk.offset} does not follow on {size} bytes",
+                    hint="ask for the size that is there, and go on from it",
+                )
+            await asyncio.to_thread(_write_all, descriptor, chunk.content, size)
+            size += len(chunk.content)
+        return size
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _list(self, area: str, path: str, with_checksums: bool) -> list[FileStatus]:
+        root = self.path_of(area)
+        if not root.is_dir():
+            return []
+        base = root.joinpath(*_parts(path)) if path not in ("", ".") else root
+        found: list[FileStatus] = []
+        for folder, folders, files in os.walk(base, followlinks=False):
+            folders.sort()
+            for name in [*folders, *sorted(files)]:
+                each = Path(folder) / name
+                status = each.lstat()
+                if stat.S_ISLNK(status.st_mode):
+                    continue
+                is_folder = stat.S_ISDIR(status.st_mode)
+                relative = str(each.relative_to(root))
+                checksum = ""
+                if with_checksums and stat.S_ISREG(status.st_mode):
+                    checksum = self._checksum_of(area, relative)
+                found.append(
+                    FileStatus(
+                        path=relative,
+                        size_bytes=0 if is_folder else status.st_size,
+                        is_folder=is_folder,
+                        mode=stat.S_IMODE(status.st_mode),
+                        sha256=checksum,
+                    )
+                )
+                if len(found) >= FILES_MAX:
+                    raise InputError(
+                        f"more than {FILES_MAX} files below {path!r}", hint="ask for a subfolder"
+                    )
+        return found
+
+    def _checksum_of(self, area: str, path: str) -> str:
+        descriptor = self._open(area, path, os.O_RDONLY)
+        try:
+            return _checksum(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _open(self, area: str, path: str, flags: int) -> int:
+        with self._parent(area, path) as (folder, name):
+            try:
+                return os.open(
+                    name,
+                    flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK,
+                    0o600,
+                    dir_fd=folder,
+                )
+            except FileNotFoundError:
+                raise NotFoundError(f"there is no file {path!r} in {area}") from None
+            except OSError as fault:
+                raise InputError(f"cannot open {path!r} in {area}: {fault.strerror}") from fault
+
+    @contextmanager
+    def _parent(self, area: str, path: str) -> Iterator[tuple[int, str]]:
+        """A descriptor of the folder that holds ``path``, reached without following any link."""
+        parts = _parts(path)
+        try:
+            descriptor = os.open(self.path_of(area), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            raise NotFoundError(f"{area} has no files") from None
+        try:
+            for part in parts[:-1]:
+                try:
+                    deeper = os.open(
+                        part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor
+                    )
+                except OSError:
+                    raise NotFoundError(f"there is no folder for {path!r} in {area}") from None
+                os.close(descriptor)
+                descriptor = deeper
+            yield descriptor, parts[-1]
+        finally:
+            os.close(descriptor)
+
+    def _make_folders(self, root: Path, parts: list[str], login: str) -> None:
+        path = root
+        for part in parts:
+            path = path / part
+            if path.is_symlink():
+                raise InputError(f"{part!r} is a link: files are not put through links")
+            if not path.is_dir():
+                path.mkdir(mode=0o700)
+                self._give(path, login)
+
+    def _give(self, path: Path, login: str) -> None:
+        if self._owned_by_login:
+            account = pwd.getpwnam(login)
+            os.chown(path, account.pw_uid, account.pw_gid)
+
+
+def _parts(path: str) -> list[str]:
+    """The components of a relative path; ``InputError`` for anything that could lead elsewhere."""
+    pure = PurePosixPath(path)
+    parts = list(pure.parts)
+    if not parts or pure.is_absolute() or ".." in parts or len(parts) > PATH_DEPTH_MAX:
+        raise InputError(
+            f"{path[:80]!r} is not a path within an area", hint="give a relative path without .."
+        )
+    if any("\0" in part or len(part.encode()) > 200 for part in parts):
+        raise InputError(f"{path[:80]!r} has a name that no file can have")
+    return parts
+
+
+def _write_all(descriptor: int, content: bytes, offset: int) -> None:
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written
+
+
+def _checksum(descriptor: int) -> str:
+    digest = hashlib.sha256()
+    at = 0
+    while content := os.pread(descriptor, 1 << 20, at):
+        digest.update(content)
+        at += len(content)
+    return digest.hexdigest()

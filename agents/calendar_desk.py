@@ -1,0 +1,171 @@
+"""The calendar protocol at a node, for one caller (``gridcore.ports.CalendarPort``).
+
+Each verb: who may ask, what the calendar decides, journal and apply, wait for the disk, answer. A
+repeated request waits for the disk as well, since the first answer may still be on its way there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agents.access import account_of, require_login
+from gridcore.callers import Caller, Role
+from gridcore.ports import ClassDescription, SiteDescription
+from gridcore.reservations import (
+    Availability,
+    Decline,
+    Reservation,
+    ReservationRequest,
+)
+from gridcore.summaries import CalendarSummary, SummaryDelta
+
+if TYPE_CHECKING:
+    from agents.node_agent import NodeAgent
+
+SOFTWARE = "gridtravel 0.1.0"
+
+
+class CalendarDesk:
+    """One caller at the agent's calendar."""
+
+    def __init__(self, agent: NodeAgent, caller: Caller) -> None:
+        self._agent = agent
+        self._caller = caller
+
+    async def describe(self) -> SiteDescription:
+        """See ``CalendarPort``."""
+        agent, calendar = self._agent, self._agent.calendar
+        return SiteDescription(
+            site=calendar.site,
+            is_manager=False,
+            classes=tuple(
+                ClassDescription(name=each.name, nodes=each.nodes, features=each.features)
+                for each in calendar.classes.values()
+            ),
+            time_zone=agent.parts.time_zone,
+            time_precise=agent.clock.now_precise(),
+            lead_s=calendar.rules.lead_s,
+            hold_ttl_max_s=calendar.rules.hold_ttl_max_s,
+            horizon_s=calendar.rules.horizon_s,
+            millicredits_per_node_hour=calendar.tariff.unit_price_millicredits(
+                next(iter(calendar.classes)), agent.clock.now(), 3600
+            ),
+            software=SOFTWARE,
+            login=self._caller.login,
+        )
+
+    async def inquire(self, requests: Sequence[ReservationRequest]) -> list[Availability | Decline]:
+        """See ``CalendarPort``."""
+        agent, now = self._agent, self._agent.clock.now()
+        answers: list[Availability | Decline] = []
+        for request in requests:
+            asked = self._mine(request)
+            answers.append(agent.calendar.inquire(asked, now, room=agent.room(now)))
+        return answers
+
+    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
+        """See ``CalendarPort``."""
+        return await self._book(request, ttl_s)
+
+    async def set_at_once(
+        self, request: ReservationRequest, *, is_dry_run: bool
+    ) -> Reservation | Decline:
+        """A reservation in one step, for a caller with nobody else to wait for."""
+        return await self._book(request, None, is_dry_run=is_dry_run)
+
+    async def commit(self, reservation_id: str) -> Reservation | Decline:
+        """See ``CalendarPort``."""
+        agent = self._agent
+        answer, events = agent.calendar.decide_commit(
+            reservation_id, self._by(reservation_id), agent.clock.now()
+        )
+        await agent.record(events).durable()
+        return answer
+
+    async def release(self, reservation_id: str) -> None:
+        """See ``CalendarPort``."""
+        agent = self._agent
+        events = agent.calendar.decide_release(
+            reservation_id, self._by(reservation_id), agent.clock.now()
+        )
+        await agent.record(events).durable()
+        if events:
+            await agent.runner.reservation_ended(reservation_id)
+
+    async def release_request(self, request_id: str) -> None:
+        """See ``CalendarPort``."""
+        agent = self._agent
+        owner = require_login(self._caller, "release")
+        known = agent.calendar.find_request(owner, request_id)
+        events = agent.calendar.decide_release_request(request_id, owner, agent.clock.now())
+        await agent.record(events).durable()
+        if events and known is not None:
+            await agent.runner.reservation_ended(known.reservation_id)
+
+    async def amend(
+        self, reservation_id: str, request: ReservationRequest
+    ) -> Reservation | Decline:
+        """See ``CalendarPort``."""
+        agent, now = self._agent, self._agent.clock.now()
+        asked = self._mine(request)
+        by = self._by(reservation_id)
+        answer, events = agent.calendar.decide_amend(
+            reservation_id, asked, by, now, room=agent.room(now)
+        )
+        await agent.record(events).durable()
+        return answer
+
+    async def subscribe(self) -> AsyncIterator[CalendarSummary | SummaryDelta]:
+        """See ``CalendarPort``."""
+        async for news in self._agent.publisher.subscribe():
+            yield news
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    async def _book(
+        self, request: ReservationRequest, ttl_s: int | None, *, is_dry_run: bool = False
+    ) -> Reservation | Decline:
+        agent, now = self._agent, self._agent.clock.now()
+        asked = self._mine(request)
+        owner = self._owner(asked)
+        contact = agent.parts.contacts.pick(agent.calendar.live()) if asked.trip else ""
+        answer, events = agent.calendar.decide_reserve(
+            asked,
+            owner,
+            ttl_s,
+            now,
+            room=agent.room(now),
+            contact=contact,
+        )
+        if is_dry_run:
+            return answer
+        await agent.record(events).durable()
+        return answer
+
+    def _mine(self, request: ReservationRequest) -> ReservationRequest:
+        """The request as this caller may make it: a proven login, an account it may charge."""
+        require_login(self._caller, "reserve")
+        account = account_of(self._caller, request.account)
+        beneficiary = request.beneficiary if self._caller.role is Role.MANAGER else ""
+        return replace(request, account=account, beneficiary=beneficiary)
+
+    def _owner(self, request: ReservationRequest) -> str:
+        if request.beneficiary:
+            return self._agent.login_of(request.beneficiary)
+        return self._caller.owner
+
+    def _by(self, reservation_id: str) -> str | None:
+        """On whose authority this caller touches a reservation; ``None``: the calendar's master."""
+        owner = require_login(self._caller, "change a reservation")
+        if self._caller.role is Role.ADMIN:
+            return None
+        reservation = self._agent.calendar.reservations.get(reservation_id)
+        if (
+            self._caller.role is Role.MANAGER
+            and reservation is not None
+            and reservation.request.beneficiary
+        ):
+            return None
+        return owner

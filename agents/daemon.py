@@ -1,0 +1,214 @@
+"""One node agent as a process: the composition of real adapters, from start to a clean stop.
+
+``run_agent`` is what ``gurd agent`` calls. It prints ``ready <endpoint>`` when it serves, keeps the
+endpoint in ``<state>/endpoint``, reloads the grid-mapfile on SIGHUP, and on SIGTERM stops without
+touching the tasks: they run on, and the next start finds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from agents.areas import Areas
+from agents.contacts import ContactBook
+from agents.job_table import JobTable
+from agents.node_agent import AgentParts, NodeAgent
+from agents.site_config import SiteConfig
+from gridcore.calendars import Calendar
+from gridcore.callers import Caller
+from gridcore.errors import GridError
+from gridio.clock import SystemClock
+from gridio.credentials import Usage, load_credential, require_credential
+from gridio.gridmap import GridMap, load_grid_map
+from gridio.ids import RandomIds
+from gridio.journal_sqlite import SqliteJournal
+from gridio.rpc.front_door import LocalSocket
+from gridio.rpc.peers import Peer, map_caller
+from gridio.rpc.server import GridServer
+from local_sched.backfill import BackfillRule
+from local_sched.ordering import QueueOrder, fixed_order
+from local_sched.priority import PriorityRule, by_priority
+from local_sched.resource_managers.base import NodeDescription
+from local_sched.resource_managers.host import HostResourceManager
+from local_sched.resource_managers.run_accounts import RunAs
+from local_sched.scheduler_config import JobLimits, OverrunRule, SchedulerConfig
+from local_sched.site_scheduler import site_scheduler
+
+log = logging.getLogger(__name__)
+
+ENDPOINT_FILE: Final = "endpoint"
+SOCKET_FILE: Final = "agent.sock"
+JOURNAL_FILE: Final = "agent.journal"
+
+
+class GridMapKeeper:
+    """The grid-mapfile in force; a broken new version leaves the old one in force."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.grid_map: GridMap = load_grid_map(path)
+
+    def reload(self) -> None:
+        """Read the file again."""
+        try:
+            self.grid_map = load_grid_map(self._path)
+        except GridError as fault:
+            log.error("the grid-mapfile is not taken: %s", fault)
+        else:
+            log.info("the grid-mapfile was read again")
+
+
+async def run_agent(config: SiteConfig) -> None:
+    """Serve until SIGTERM or SIGINT. Faults of configuration and credentials are raised before
+    anything listens.
+    """
+    clock = SystemClock()
+    config.state.mkdir(parents=True, mode=0o700, exist_ok=True)
+    credential = load_credential(config.credential)
+    require_credential(credential, clock.now(), Usage.SERVER)
+    maps = GridMapKeeper(config.grid_mapfile)
+    journal = SqliteJournal(config.state / JOURNAL_FILE)
+    try:
+        agent = NodeAgent(build_parts(config, journal, clock, maps))
+        count = agent.replay()
+        if journal.was_rewound:
+            log.critical("the journal is older than what was promised: promises may be forgotten")
+        log.info("read %d records", count)
+        admins = config.file.site.admins
+
+        def identify(peer: Peer) -> Caller:
+            return map_caller(peer, maps.grid_map, admins)
+
+        server = GridServer(
+            agent,
+            identify,
+            address=config.file.site.listen,
+            credential=credential,
+            local=LocalSocket(path=config.state / SOCKET_FILE, group=config.file.site.socket_group),
+            site=config.name,
+            clock=clock,
+        )
+        await _serve(agent, server, config, maps)
+    finally:
+        journal.close()
+
+
+def build_parts(
+    config: SiteConfig, journal: SqliteJournal, clock: SystemClock, maps: GridMapKeeper
+) -> AgentParts:
+    """The agent's parts as the configuration wants them, all empty."""
+    # A new epoch each start: what the queue books is not journaled, so version numbers may repeat.
+    epoch = RandomIds(clock).new_id("epoch")
+    calendar = Calendar(
+        config.name, config.classes, rules=config.rules, tariff=config.tariff, epoch=epoch
+    )
+    nodes = tuple(
+        NodeDescription(name=f"{each.name}-{number}", features=each.features)
+        for each in config.classes
+        for number in range(each.nodes)
+    )
+    return AgentParts(
+        calendar=calendar,
+        scheduler=site_scheduler(calendar, scheduler_config(config)),
+        jobs=JobTable(config.name),
+        journal=journal,
+        resource_manager=HostResourceManager(
+            root=config.state / "tasks",
+            clock=clock,
+            nodes=nodes,
+            run_as=RunAs(config.file.host.run_as),
+        ),
+        clock=clock,
+        contacts=ContactBook(config.file.site.contact_host, config.contact_ports),
+        areas=Areas(
+            config.state / "areas", owned_by_login=config.file.host.run_as == RunAs.LOGIN.value
+        ),
+        ladder=config.ladder,
+        published_horizon_s=config.file.calendar.published_horizon_s,
+        time_zone=config.file.site.time_zone,
+        kill_grace_s=config.file.queue.kill_grace_s,
+        login_of=lambda subject: maps.grid_map.login_of(subject),
+    )
+
+
+def scheduler_config(config: SiteConfig) -> SchedulerConfig:
+    """The ``[queue]`` table as the scheduler wants it."""
+    queue = config.file.queue
+    order: QueueOrder = (
+        by_priority(PriorityRule()) if queue.order == "priority" else fixed_order(queue.order)
+    )
+    return SchedulerConfig(
+        order=order,
+        backfill=BackfillRule(depth=None if queue.depth == "all" else queue.depth),
+        limits=JobLimits(limit_max_s=queue.limit_max_s),
+        overrun=OverrunRule(grace_s=queue.grace_s),
+    )
+
+
+async def _serve(
+    agent: NodeAgent, server: GridServer, config: SiteConfig, maps: GridMapKeeper
+) -> None:
+    """Everything that runs until the daemon is told to stop, or one of its parts fails."""
+    endpoint_file = config.state / ENDPOINT_FILE
+    await agent.runner.recover()
+    tasks: list[asyncio.Task[None]] = [
+        asyncio.create_task(agent.run(), name="time"),
+        asyncio.create_task(agent.runner.follow_tasks(), name="tasks"),
+    ]
+    try:
+        async with server:
+            endpoint_file.write_text(server.endpoint + "\n", encoding="utf-8")
+            sys.stdout.write(f"ready {server.endpoint}\n")
+            sys.stdout.flush()
+            with _told_to_stop(maps) as stop:
+                tasks.append(asyncio.create_task(_wait(stop), name="stop"))
+                await _first_of(tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await agent.parts.resource_manager.close()
+        endpoint_file.unlink(missing_ok=True)
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def _first_of(tasks: list[asyncio.Task[None]]) -> None:
+    """Return when the first task returns; raise what it raised."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def finish(task: asyncio.Task[None]) -> None:
+        if done.done():
+            return
+        fault = None if task.cancelled() else task.exception()
+        if fault is None:
+            done.set_result(None)
+        else:
+            done.set_exception(fault)
+
+    for task in tasks:
+        task.add_done_callback(finish)
+    await done
+
+
+@contextlib.contextmanager
+def _told_to_stop(maps: GridMapKeeper) -> Iterator[asyncio.Event]:
+    """An event that SIGTERM and SIGINT set; SIGHUP reloads the grid-mapfile."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, maps.reload)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.remove_signal_handler(number)

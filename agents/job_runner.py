@@ -1,0 +1,236 @@
+"""What becomes of jobs: from the scheduler's decision to the resource manager, and back again.
+
+The order of steps makes a job run at most once, and never unremembered: its start is journaled
+before it is launched, the resource manager never runs the same id twice, and its end is journaled
+before the resource manager may forget it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from agents.agent_events import AgentEvent, JobOver, JobRunning, JobStarting
+from agents.job_table import JobTable
+from agents.leg_environment import leg_environment
+from agents.restart import NO_CLASS, restore_jobs, scheduler_job
+from gridcore.errors import ConflictError, GridError, NotFoundError
+from gridcore.instants import Instant
+from gridcore.jobs import JobState, JobView
+from gridcore.reservations import ReservationState
+from local_sched.resource_managers.base import (
+    EndReason,
+    Launch,
+    ResourceManager,
+    TaskEvent,
+    TaskEventKind,
+)
+
+if TYPE_CHECKING:
+    from agents.areas import Areas
+    from gridcore.calendars import Calendar
+    from gridio.clock import Clock
+    from gridio.journal import Ticket
+    from local_sched.jobs import Job
+    from local_sched.scheduler import LocalScheduler
+
+log = logging.getLogger(__name__)
+
+CO_START_LEAD_S: Final = 0.25
+"""Legs of a trip are let go this long after their common start: launching takes some 50 ms."""
+
+
+class JobRunner:
+    """Carries out what the scheduler decides. ``record`` journals and applies (``NodeAgent``)."""
+
+    def __init__(
+        self,
+        *,
+        calendar: Calendar,
+        scheduler: LocalScheduler,
+        jobs: JobTable,
+        resource_manager: ResourceManager,
+        areas: Areas,
+        clock: Clock,
+        kill_grace_s: float,
+        record: Callable[[Sequence[AgentEvent]], Ticket],
+    ) -> None:
+        self.calendar = calendar
+        self.scheduler = scheduler
+        self.jobs = jobs
+        self.resource_manager = resource_manager
+        self._areas = areas
+        self._clock = clock
+        self._kill_grace_s = kill_grace_s
+        self._record = record
+        self._cancelled: set[str] = set()
+        """Jobs that were told to end because somebody cancelled them."""
+
+    async def recover(self) -> None:
+        """After a restart: what the tasks did while nobody looked, and the queue as it was.
+
+        A start that was journaled and never launched is launched now; whatever the resource manager
+        knows of is never launched again.
+        """
+        events = await self.resource_manager.recover()
+        homeless = restore_jobs(self.scheduler, self.jobs, self._clock.now())
+        for job_id in homeless:
+            await self.over(job_id, JobState.FAILED, None, NO_CLASS)
+        for event in events:
+            await self.task_event(event)
+        known = {event.job_id for event in events}
+        for view in self.jobs.active():
+            if view.state is JobState.STARTING and view.job_id not in known:
+                await self._launch(self._start_of(view))
+
+    async def follow_tasks(self) -> None:
+        """Take in what the resource manager reports, until cancelled."""
+        async for event in self.resource_manager.events():
+            await self.task_event(event)
+
+    def queue(self, job_id: str) -> None:
+        """Tell the scheduler a job that was just accepted."""
+        job = scheduler_job(self.scheduler, self.jobs, self.jobs.views[job_id])
+        assert job is not None, "admission found a class for it"
+        self.scheduler.submit(job, self._clock.now())
+
+    async def start(self, starts: Sequence[Job], now: Instant) -> None:
+        """Journal all starts, then launch them: a job that nobody remembers must never run."""
+        events = [
+            JobStarting(
+                job_id=job.job_id,
+                at=now,
+                until=job.room_until,
+                reservation_id=job.reservation_id,
+                node_names=self.scheduler.node_names(job),
+            )
+            for job in starts
+        ]
+        if not events:
+            return
+        await self._record(events).durable()
+        await asyncio.gather(*(self._launch(event) for event in events))
+
+    async def _launch(self, event: JobStarting) -> None:
+        view = self.jobs.views[event.job_id]
+        if view.state is not JobState.STARTING:
+            return
+        try:
+            await self.resource_manager.launch(self._order(view, event))
+        except GridError as fault:
+            log.warning("job %s cannot be launched: %s", event.job_id, fault)
+            await self.over(event.job_id, JobState.FAILED, None, str(fault))
+
+    def _order(self, view: JobView, event: JobStarting) -> Launch:
+        """The order to the resource manager. A trip's leg is let go a moment after its start, so
+        that every site has had the time to prepare, and all let go together.
+        """
+        reservation = None
+        not_before: float | None = None
+        if event.reservation_id:
+            reservation = self.calendar.get(event.reservation_id)
+            if reservation.request.trip is not None:
+                not_before = reservation.start + CO_START_LEAD_S
+        own = leg_environment(view, event.node_names, event.until, reservation)
+        return Launch(
+            job_id=view.job_id,
+            login=view.owner,
+            argv=view.spec.argv,
+            script=view.spec.script or None,
+            environment={**dict(view.spec.environment), **own},
+            workdir=self._areas.folder(event.reservation_id or view.job_id, view.owner),
+            node_names=event.node_names,
+            end=event.until,
+            start_not_before=not_before,
+            stdout_name=f"{view.job_id}.stdout",
+            stderr_name=f"{view.job_id}.stderr",
+            kill_grace_s=self._kill_grace_s,
+        )
+
+    async def stop(self, job_id: str, why: str) -> None:
+        """Tell a started job to end: TERM now, KILL after the site's grace."""
+        log.info("stopping job %s: %s", job_id, why)
+        try:
+            await self.resource_manager.stop(job_id, self._kill_grace_s)
+        except NotFoundError:
+            await self.over(job_id, JobState.FAILED, None, "it was never launched")
+
+    async def cancel(self, job_id: str) -> None:
+        """End a job, whatever it is doing. A running one is over when its processes are."""
+        view = self.jobs.get(job_id, None)
+        if view.state is JobState.QUEUED:
+            self.scheduler.cancel(job_id, self._clock.now())
+            await self.over(job_id, JobState.CANCELLED, None, "cancelled before its start")
+        elif not view.state.is_over:
+            self._cancelled.add(job_id)
+            await self.stop(job_id, "cancelled")
+
+    async def task_event(self, event: TaskEvent) -> None:
+        """What became of a task; said twice it changes nothing."""
+        view = self.jobs.views.get(event.job_id)
+        if view is None or view.state.is_over:
+            await self._forget_task(event)
+            return
+        if event.actual_start is not None and view.started_precise is None:
+            ticket = self._record(
+                [JobRunning(job_id=event.job_id, started_precise=event.actual_start)]
+            )
+            await ticket.durable()
+        if event.kind is not TaskEventKind.STARTED:
+            state, reason = self._outcome(event)
+            code = event.exit_code
+            if code is None and event.signal_number is not None:
+                code = -event.signal_number
+            await self.over(event.job_id, state, code, reason)
+            await self._forget_task(event)
+
+    async def over(self, job_id: str, state: JobState, exit_code: int | None, reason: str) -> None:
+        """The end of a job, for the scheduler, the journal and whoever watches."""
+        now = self._clock.now()
+        if job_id in self.scheduler.running:
+            self.scheduler.job_ended(job_id, now, exit_code)
+        self._cancelled.discard(job_id)
+        ticket = self._record(
+            [JobOver(job_id=job_id, at=now, state=state, exit_code=exit_code, reason=reason)]
+        )
+        await ticket.durable()
+
+    def _outcome(self, event: TaskEvent) -> tuple[JobState, str]:
+        if event.kind is TaskEventKind.LOST:
+            return JobState.FAILED, event.message or "its processes are gone, nobody knows how"
+        if event.job_id in self._cancelled:
+            return JobState.CANCELLED, "cancelled"
+        if event.reason is EndReason.LIMIT or event.reason is EndReason.STOPPED:
+            return JobState.TIMED_OUT, event.message or "stopped at the end of its time"
+        if event.exit_code == 0:
+            return JobState.COMPLETED, ""
+        return JobState.FAILED, event.message or "it ended with an error"
+
+    async def _forget_task(self, event: TaskEvent) -> None:
+        if event.kind is TaskEventKind.STARTED:
+            return
+        try:
+            await self.resource_manager.forget(event.job_id)
+        except (NotFoundError, ConflictError) as fault:
+            log.info("task %s is not forgotten: %s", event.job_id, fault)
+
+    def _start_of(self, view: JobView) -> JobStarting:
+        return JobStarting(
+            job_id=view.job_id,
+            at=view.started_at or view.submitted_at,
+            until=self.jobs.room_until[view.job_id],
+            reservation_id=self.jobs.runs_inside.get(view.job_id, ""),
+            node_names=view.node_names,
+        )
+
+    async def reservation_ended(self, reservation_id: str) -> None:
+        """A reservation was released: its running jobs are stopped, its waiting ones cancelled."""
+        reservation = self.calendar.get(reservation_id)
+        if reservation.state is ReservationState.COMMITTED:
+            return
+        for view in self.jobs.active():
+            inside = self.jobs.runs_inside.get(view.job_id, view.spec.reservation_id)
+            if inside == reservation_id:
+                await self.cancel(view.job_id)

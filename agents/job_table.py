@@ -1,0 +1,142 @@
+"""Every job the agent has accepted and not forgotten, as its journal tells it.
+
+This is memory, not planning: where a job stands in the plan is the local scheduler's. Each entry is
+the ``JobView`` that its owner is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from agents.agent_events import (
+    JobAccepted,
+    JobBound,
+    JobEvent,
+    JobOver,
+    JobRunning,
+    JobStarting,
+    ReservationBound,
+)
+from gridcore.errors import NotAuthorisedError, NotFoundError
+from gridcore.instants import Instant
+from gridcore.jobs import JobState, JobView
+
+HISTORY_JOBS_MAX: Final = 10_000
+"""Jobs that are over and still shown."""
+
+
+class JobTable:
+    """Jobs by id, in order of submission. Changed only by ``apply``."""
+
+    def __init__(self, site: str) -> None:
+        self.site = site
+        self.views: dict[str, JobView] = {}
+        self.room_until: dict[str, Instant] = {}
+        """End of the booked room, of jobs that have started and are not over."""
+        self.runs_inside: dict[str, str] = {}
+        """Reservation that a started job runs in; only where there is one."""
+        self.bound_jobs: dict[str, tuple[str, ...]] = {}
+        """Reservation -> the jobs that alone may use it."""
+        self.bound_reservations: dict[str, tuple[str, ...]] = {}
+        """Job -> the reservations that alone it may run in."""
+        self._by_request: dict[tuple[str, str], str] = {}
+        self._over: dict[str, None] = {}
+        self._accepted = 0
+
+    @property
+    def next_id(self) -> str:
+        """The id of the next job: a number, a dot, and the site, as batch systems name theirs."""
+        return f"{self._accepted + 1}.{self.site}"
+
+    def get(self, job_id: str, by: str | None) -> JobView:
+        """The job; ``by`` must be its owner, ``None`` sees all."""
+        view = self.views.get(job_id)
+        if view is None:
+            raise NotFoundError(f"{self.site} has no job {job_id!r}")
+        if by is not None and view.owner != by:
+            raise NotAuthorisedError(f"job {job_id} at {self.site} belongs to somebody else")
+        return view
+
+    def find_request(self, owner: str, request_id: str) -> JobView | None:
+        """What this request submitted."""
+        job_id = self._by_request.get((owner, request_id))
+        return self.views.get(job_id) if job_id else None
+
+    def active(self) -> list[JobView]:
+        """Jobs that are not over, in order of submission."""
+        return [view for view in self.views.values() if not view.state.is_over]
+
+    def apply(self, event: JobEvent) -> None:
+        """Take a journaled fact into account."""
+        match event:
+            case JobAccepted():
+                self._accepted += 1
+                self.views[event.job_id] = JobView(
+                    job_id=event.job_id,
+                    site=self.site,
+                    owner=event.owner,
+                    spec=event.spec,
+                    state=JobState.QUEUED,
+                    submitted_at=event.at,
+                )
+                self._by_request[event.owner, event.spec.request_id] = event.job_id
+                if event.spec.reservation_id:
+                    self.bound_reservations[event.job_id] = (event.spec.reservation_id,)
+            case JobStarting():
+                self._change(
+                    event.job_id,
+                    state=JobState.STARTING,
+                    started_at=event.at,
+                    node_names=event.node_names,
+                )
+                self.room_until[event.job_id] = event.until
+                if event.reservation_id:
+                    self.runs_inside[event.job_id] = event.reservation_id
+            case JobRunning():
+                self._change(
+                    event.job_id, state=JobState.RUNNING, started_precise=event.started_precise
+                )
+            case JobOver():
+                self._change(
+                    event.job_id,
+                    state=event.state,
+                    ended_at=event.at,
+                    exit_code=event.exit_code,
+                    reason=event.reason,
+                )
+                self.room_until.pop(event.job_id, None)
+                self.runs_inside.pop(event.job_id, None)
+                self._over[event.job_id] = None
+                self._forget_oldest()
+            case ReservationBound():
+                self._bind(self.bound_jobs, event.reservation_id, event.job_ids)
+            case JobBound():
+                self._bind(self.bound_reservations, event.job_id, event.reservation_ids)
+
+    def validate(self) -> None:
+        """Assert what links the fields."""
+        for job_id in self.room_until:
+            assert self.views[job_id].started_at is not None, job_id
+            assert not self.views[job_id].state.is_over, job_id
+        assert set(self.runs_inside) <= set(self.room_until), "only started jobs run inside"
+        for job_id in self._over:
+            assert self.views[job_id].state.is_over, job_id
+
+    def _change(self, job_id: str, **fields: object) -> None:
+        self.views[job_id] = replace(self.views[job_id], **fields)  # type: ignore[arg-type]  # by name
+
+    @staticmethod
+    def _bind(table: dict[str, tuple[str, ...]], key: str, values: tuple[str, ...]) -> None:
+        if values:
+            table[key] = values
+        else:
+            table.pop(key, None)
+
+    def _forget_oldest(self) -> None:
+        while len(self._over) > HISTORY_JOBS_MAX:
+            job_id = next(iter(self._over))
+            del self._over[job_id]
+            view = self.views.pop(job_id)
+            self._by_request.pop((view.owner, view.spec.request_id), None)
+            self.bound_reservations.pop(job_id, None)

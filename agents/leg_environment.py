@@ -1,0 +1,40 @@
+"""What a task is told by its site: all that two coupled programs have to find each other with.
+
+Documented for users in docs/leg-environment.md; the names begin with ``GRID_`` and nobody else may
+set such a name.
+"""
+
+from __future__ import annotations
+
+import json
+
+from gridcore.jobs import JobView
+from gridcore.reservations import Reservation
+
+
+def leg_environment(
+    view: JobView, node_names: tuple[str, ...], end: int, reservation: Reservation | None
+) -> dict[str, str]:
+    """The ``GRID_`` variables of one task; those of a trip only inside a trip's reservation."""
+    variables = {
+        "GRID_JOB": view.job_id,
+        "GRID_SITE": view.site,
+        "GRID_NODES": str(view.spec.nodes),
+        "GRID_NODELIST": ",".join(node_names),
+        "GRID_END": str(end),
+    }
+    if reservation is None:
+        return variables
+    variables["GRID_RESERVATION"] = reservation.reservation_id
+    variables["GRID_START"] = str(reservation.start)
+    variables["GRID_CONTACT"] = reservation.contact
+    trip = reservation.request.trip
+    if trip is not None:
+        variables["GRID_TRIP"] = trip.trip_id
+        variables["GRID_LEG"] = trip.leg
+        companions = [
+            {"leg": each.leg, "site": each.site, "nodes": each.nodes, "contact": each.contact}
+            for each in view.spec.companions
+        ]
+        variables["GRID_COMPANIONS"] = json.dumps(companions)
+    return variables

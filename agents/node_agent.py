@@ -1,0 +1,227 @@
+"""The autonomous node agent: it owns one calendar and one queue, and it may say no.
+
+Everything the agent promises goes through ``record``: decide (in ``gridcore`` and ``local_sched``),
+journal, apply, without an ``await`` in between; then the answer waits for the disk. ``run`` drives
+time: it lets holds expire, completes reservations, calls the scheduler's cycle and carries its
+decisions out.
+
+Not here: the verbs (``calendar_desk``, ``site_desk``), the files (``areas``), processes and sockets
+(``daemon``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from agents.agent_events import AGENT_EVENTS, AgentEvent
+from agents.calendar_desk import CalendarDesk
+from agents.job_runner import JobRunner
+from agents.job_table import JobTable
+from agents.site_desk import SiteDesk
+from gridcore.calendar_events import (
+    FinishedForgotten,
+    RequestBuried,
+    ReservationChanged,
+    ReservationGranted,
+    ReservationMoved,
+)
+from gridcore.callers import Caller
+from gridcore.errors import NotAuthorisedError
+from gridcore.instants import Instant
+from gridcore.jobs import JobState, JobView
+from gridcore.profile import AvailabilityProfile
+from gridcore.reservations import ReservationEvent
+from gridcore.summaries import CalendarSummary
+from gridcore.summarising import summarise
+from gridio.alarms import Alarm
+from gridio.publishing import CalendarPublisher
+from gridio.records import EventCodec
+
+if TYPE_CHECKING:
+    from agents.areas import Areas
+    from agents.contacts import ContactBook
+    from gridcore.calendars import Calendar
+    from gridcore.ladders import SlotLadder
+    from gridio.clock import Clock
+    from gridio.journal import Journal, Ticket
+    from local_sched.resource_managers.base import ResourceManager
+    from local_sched.scheduler import LocalScheduler
+
+CODEC: Final = EventCodec(AGENT_EVENTS)
+IDLE_WAKE_S: Final = 60
+"""Time looks after itself at least this often, so that a clock that was set is noticed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentParts:
+    """What an agent is made of; ``daemon`` and the simulator choose."""
+
+    calendar: Calendar
+    scheduler: LocalScheduler
+    jobs: JobTable
+    journal: Journal
+    resource_manager: ResourceManager
+    clock: Clock
+    contacts: ContactBook
+    areas: Areas
+    ladder: SlotLadder
+    published_horizon_s: int
+    time_zone: str
+    kill_grace_s: float
+    login_of: Callable[[str], str | None]
+    """The site's grid-mapfile: subject to login."""
+
+
+class NodeAgent:
+    """One node's owner. All methods belong to its event loop."""
+
+    def __init__(self, parts: AgentParts) -> None:
+        self.parts = parts
+        self.calendar = parts.calendar
+        self.scheduler = parts.scheduler
+        self.jobs = parts.jobs
+        self.clock = parts.clock
+        self.publisher = CalendarPublisher(self.summary, parts.clock)
+        self.job_listeners: dict[Alarm, str] = {}
+        """Whoever watches a job, with the job's id."""
+        self.runner = JobRunner(
+            calendar=parts.calendar,
+            scheduler=parts.scheduler,
+            jobs=parts.jobs,
+            resource_manager=parts.resource_manager,
+            areas=parts.areas,
+            clock=parts.clock,
+            kill_grace_s=parts.kill_grace_s,
+            record=self.record,
+        )
+        self._alarm = Alarm(parts.clock)
+        self._summary: CalendarSummary | None = None
+
+    # -- who comes -------------------------------------------------------------------------------
+
+    def calendar_port(self, caller: Caller) -> CalendarDesk:
+        """See ``gridcore.ports.SiteServices``."""
+        return CalendarDesk(self, caller)
+
+    def site_port(self, caller: Caller) -> SiteDesk:
+        """See ``gridcore.ports.SiteServices``."""
+        return SiteDesk(self, caller)
+
+    def login_of(self, subject: str) -> str:
+        """The login behind a subject for whom a manager asks."""
+        login = self.parts.login_of(subject)
+        if login is None:
+            raise NotAuthorisedError(
+                f"{subject} is mapped to no account at {self.calendar.site}",
+                hint="ask the site for an entry in its grid-mapfile",
+            )
+        return login
+
+    # -- what is known -----------------------------------------------------------------------------
+
+    def room(self, now: Instant) -> Mapping[str, AvailabilityProfile]:
+        """Where reservations may go: what the queue leaves, in every class (GUR and Catalina paper,
+        section 3, policy 1: only after all currently queued jobs are scheduled).
+        """
+        self.calendar.advance(now)
+        return {name: self.scheduler.free_after_queue(name, now) for name in self.calendar.classes}
+
+    def view(self, job_id: str) -> JobView:
+        """A job as its owner is shown it: what is journaled, and where it stands in the plan."""
+        view = self.jobs.views[job_id]
+        job = self.scheduler.waiting.get(job_id)
+        if job is None or view.state is not JobState.QUEUED:
+            return view
+        return replace(view, planned_start=job.planned_start, reason=job.reason.value)
+
+    # -- promises ----------------------------------------------------------------------------------
+
+    def record(self, events: Sequence[AgentEvent]) -> Ticket:
+        """Journal and apply; the ticket comes back when the disk has it. An empty list is a
+        barrier: what an answer to a repeated request must wait for.
+        """
+        now = self.clock.now()
+        ticket = self.parts.journal.append([CODEC.encode(event, at=now) for event in events])
+        for event in events:
+            self.apply(event)
+        if events:
+            self._alarm.ring()
+            self._summary = None
+            self.publisher.changed()
+        return ticket
+
+    def apply(self, event: AgentEvent) -> None:
+        """Carry out one journaled event."""
+        match event:
+            case (
+                ReservationGranted()
+                | ReservationMoved()
+                | ReservationChanged()
+                | RequestBuried()
+                | FinishedForgotten()
+            ):
+                self.calendar.apply(event)
+            case _:
+                self.jobs.apply(event)
+                self._tell_watchers(getattr(event, "job_id", ""))
+
+    def replay(self) -> int:
+        """Read the journal into the empty agent; returns the number of records. Before ``run``."""
+        count = 0
+        for record in self.parts.journal.replay():
+            self.apply(CODEC.decode(record))
+            count += 1
+        self.calendar.validate()
+        self.jobs.validate()
+        return count
+
+    def summary(self) -> CalendarSummary:
+        """What the calendar looks like from outside, at the resolution the site publishes."""
+        now = self.clock.now()
+        if self._summary is None or self._summary.as_of < now:
+            self._summary = summarise(
+                self.calendar, self.parts.ladder, now, horizon_s=self.parts.published_horizon_s
+            )
+        return self._summary
+
+    # -- time --------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Drive time until cancelled. ``JournalFailed`` ends it: what is applied may be ahead of
+        the disk, so the daemon must start again.
+        """
+        try:
+            while True:
+                wake_at = await self.tick()
+                await self._alarm.wait(wake_at)
+        finally:
+            self._alarm.close()
+
+    async def tick(self) -> float:
+        """Everything that is due now; returns when to look again."""
+        now = self.clock.now()
+        self.calendar.advance(now)
+        for hold in self.calendar.due_holds(now):
+            self.record(
+                self.calendar.decide_release(
+                    hold.reservation_id, None, now, event=ReservationEvent.EXPIRE
+                )
+            )
+        swept = self.calendar.decide_sweep(now)
+        if swept:
+            self.record(swept)
+        result = self.scheduler.cycle(now)
+        await self.runner.start(result.starts, now)
+        for job in result.stops:
+            await self.runner.stop(job.job_id, "its time is over")
+        moments = (result.next_wakeup, self.calendar.next_expiry(), self.calendar.next_end())
+        return float(min([each for each in moments if each is not None] + [now + IDLE_WAKE_S]))
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _tell_watchers(self, job_id: str) -> None:
+        for alarm, watched in self.job_listeners.items():
+            if watched == job_id:
+                alarm.ring()

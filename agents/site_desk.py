@@ -1,0 +1,287 @@
+"""The site's services at a node, for one caller (``gridcore.ports.SitePort``)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agents.access import account_of, require_login
+from agents.agent_events import JobAccepted, JobBound, ReservationBound
+from agents.queries import answer_query
+from gridcore.callers import Caller, Role
+from gridcore.errors import ConflictError, InputError, NotFoundError
+from gridcore.jobs import JobSpec, JobView
+from gridcore.ports import FileStatus, OutputChunk
+from gridcore.reservations import (
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationRequest,
+    ReservationState,
+)
+from gridio.alarms import Alarm
+from local_sched.admission import admit
+from local_sched.resource_managers.base import OutputStream
+
+if TYPE_CHECKING:
+    from agents.node_agent import NodeAgent
+
+
+class SiteDesk:
+    """One caller at the agent's site services."""
+
+    def __init__(self, agent: NodeAgent, caller: Caller) -> None:
+        self._agent = agent
+        self._caller = caller
+
+    # -- reservations ------------------------------------------------------------------------------
+
+    async def set_reservation(
+        self, request: ReservationRequest, *, is_dry_run: bool
+    ) -> Reservation | Decline:
+        """See ``SitePort``."""
+        desk = self._agent.calendar_port(self._caller)
+        return await desk.set_at_once(request, is_dry_run=is_dry_run)
+
+    async def reservations(self, *, everybody: bool) -> list[Reservation]:
+        """See ``SitePort``. What others reserved is shown without who they are."""
+        kept = sorted(
+            self._agent.calendar.reservations.values(),
+            key=lambda each: (each.start, each.reservation_id),
+        )
+        mine = [each for each in kept if self._is_mine(each.owner)]
+        if not everybody:
+            return mine
+        return [
+            each if self._is_mine(each.owner) else _anonymous(each)
+            for each in kept
+            if each.state.is_live or self._is_mine(each.owner)
+        ]
+
+    async def bind(self, reservation_id: str, job_ids: Sequence[str]) -> None:
+        """See ``SitePort``."""
+        self._own_reservation(reservation_id)
+        for job_id in job_ids:
+            self._own_job(job_id)
+        listed = self._agent.jobs.bound_jobs.get(reservation_id, ())
+        await self._bind_reservation(reservation_id, (*listed, *job_ids))
+
+    async def unbind(self, reservation_id: str, job_ids: Sequence[str]) -> None:
+        """See ``SitePort``."""
+        self._own_reservation(reservation_id)
+        listed = self._agent.jobs.bound_jobs.get(reservation_id, ())
+        await self._bind_reservation(reservation_id, [j for j in listed if j not in job_ids])
+
+    async def bind_job(self, job_id: str, reservation_ids: Sequence[str]) -> None:
+        """See ``SitePort``."""
+        self._own_job(job_id)
+        for reservation_id in reservation_ids:
+            self._own_reservation(reservation_id)
+        listed = self._agent.jobs.bound_reservations.get(job_id, ())
+        await self._bind_job(job_id, (*listed, *reservation_ids))
+
+    async def unbind_job(self, job_id: str, reservation_ids: Sequence[str]) -> None:
+        """See ``SitePort``."""
+        self._own_job(job_id)
+        listed = self._agent.jobs.bound_reservations.get(job_id, ())
+        await self._bind_job(job_id, [r for r in listed if r not in reservation_ids])
+
+    # -- jobs --------------------------------------------------------------------------------------
+
+    async def submit(self, spec: JobSpec) -> JobView | Decline:
+        """See ``SitePort``."""
+        agent = self._agent
+        owner = require_login(self._caller, "submit jobs")
+        asked = replace(spec, account=account_of(self._caller, spec.account))
+        known = agent.jobs.find_request(owner, asked.request_id)
+        if known is not None:
+            if known.spec != asked:
+                raise InputError(
+                    f"request id {asked.request_id!r} was used for another job",
+                    hint="use a new id for each job",
+                )
+            await agent.record([]).durable()
+            return agent.view(known.job_id)
+        refusal = self._refuse(asked) or self._refuse_job(asked, owner)
+        if refusal is not None:
+            return refusal
+        job_id = agent.jobs.next_id
+        accepted = JobAccepted(job_id=job_id, owner=owner, spec=asked, at=agent.clock.now())
+        ticket = agent.record([accepted])
+        agent.runner.queue(job_id)
+        await ticket.durable()
+        return agent.view(job_id)
+
+    async def cancel_job(self, job_id: str) -> JobView:
+        """See ``SitePort``."""
+        self._own_job(job_id)
+        await self._agent.runner.cancel(job_id)
+        return self._agent.view(job_id)
+
+    async def jobs(self, *, job_ids: Sequence[str] = (), everybody: bool = False) -> list[JobView]:
+        """See ``SitePort``. Of others' jobs the command and environment are not shown."""
+        agent = self._agent
+        if job_ids:
+            return [self._shown(agent.jobs.get(job_id, None).job_id) for job_id in job_ids]
+        return [
+            self._shown(view.job_id)
+            for view in list(agent.jobs.views.values())
+            if everybody or self._is_mine(view.owner)
+        ]
+
+    async def watch_job(self, job_id: str) -> AsyncIterator[JobView]:
+        """See ``SitePort``."""
+        self._own_job(job_id)
+        agent, alarm = self._agent, Alarm(self._agent.clock)
+        agent.job_listeners[alarm] = job_id
+        try:
+            while True:
+                view = agent.view(job_id)
+                yield view
+                if view.state.is_over:
+                    return
+                await alarm.wait(None)
+        finally:
+            alarm.close()
+            del agent.job_listeners[alarm]
+
+    async def follow_output(
+        self, job_id: str, stream: str, offset: int
+    ) -> AsyncIterator[OutputChunk]:
+        """See ``SitePort``. Waits for a job that has not started."""
+        self._own_job(job_id)
+        if stream not in (OutputStream.STDOUT, OutputStream.STDERR):
+            raise InputError(f"no stream {stream!r}", hint="stdout or stderr")
+        async for view in self.watch_job(job_id):
+            if view.started_precise is not None or view.state.is_over:
+                break
+        at = offset
+        manager = self._agent.parts.resource_manager
+        try:
+            async for content in manager.follow(job_id, OutputStream(stream), offset):
+                yield OutputChunk(offset=at, content=content)
+                at += len(content)
+        except NotFoundError:
+            # It was over before anything was launched, so there is nothing to read.
+            return
+
+    async def query(self, name: str, arguments: Mapping[str, str]) -> object:
+        """See ``SitePort``."""
+        return answer_query(self._agent, self._caller, name, arguments)
+
+    # -- files -------------------------------------------------------------------------------------
+
+    async def list_files(self, area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
+        """See ``SitePort``."""
+        self._own_area(area)
+        return await self._agent.parts.areas.list_files(area, path, with_checksums=with_checksums)
+
+    async def get_file(self, area: str, path: str, offset: int) -> AsyncIterator[OutputChunk]:
+        """See ``SitePort``."""
+        self._own_area(area)
+        async for chunk in self._agent.parts.areas.get_file(area, path, offset):
+            yield chunk
+
+    async def put_file(
+        self,
+        area: str,
+        path: str,
+        chunks: AsyncIterator[OutputChunk],
+        *,
+        mode: int,
+        sha256: str,
+    ) -> FileStatus:
+        """See ``SitePort``."""
+        login = self._own_area(area)
+        return await self._agent.parts.areas.put_file(
+            area, login, path, chunks, mode=mode, sha256=sha256
+        )
+
+    async def _bind_reservation(self, reservation_id: str, job_ids: Sequence[str]) -> None:
+        agent = self._agent
+        listed = tuple(dict.fromkeys(job_ids))
+        ticket = agent.record([ReservationBound(reservation_id=reservation_id, job_ids=listed)])
+        agent.scheduler.bind_reservation(reservation_id, listed)
+        await ticket.durable()
+
+    async def _bind_job(self, job_id: str, reservation_ids: Sequence[str]) -> None:
+        agent = self._agent
+        listed = tuple(dict.fromkeys(reservation_ids))
+        if job_id not in agent.scheduler.waiting:
+            raise ConflictError(f"job {job_id} does not wait any more, its place is settled")
+        ticket = agent.record([JobBound(job_id=job_id, reservation_ids=listed)])
+        agent.scheduler.bind_job(job_id, listed, agent.clock.now())
+        await ticket.durable()
+
+    # -- who may -----------------------------------------------------------------------------------
+
+    def _is_mine(self, owner: str) -> bool:
+        if self._caller.role is Role.ADMIN:
+            return True
+        return bool(self._caller.login) and owner == self._caller.owner
+
+    def _own_reservation(self, reservation_id: str) -> Reservation:
+        owner = require_login(self._caller, "use reservations")
+        by = None if self._caller.role is Role.ADMIN else owner
+        return self._agent.calendar.get(reservation_id, by)
+
+    def _own_job(self, job_id: str) -> JobView:
+        owner = require_login(self._caller, "use jobs")
+        by = None if self._caller.role is Role.ADMIN else owner
+        return self._agent.jobs.get(job_id, by)
+
+    def _own_area(self, area: str) -> str:
+        """The login that owns an area; areas are named after reservations and jobs."""
+        if area in self._agent.calendar.reservations:
+            return self._own_reservation(area).owner
+        return self._own_job(area).owner
+
+    def _shown(self, job_id: str) -> JobView:
+        view = self._agent.view(job_id)
+        if self._is_mine(view.owner):
+            return view
+        hidden = replace(
+            view.spec, argv=("hidden",), script="", environment=(), notify_email="", name="hidden"
+        )
+        return replace(view, spec=hidden, owner="somebody", reason="")
+
+    def _refuse_job(self, spec: JobSpec, owner: str) -> Decline | None:
+        """What the scheduler's limits say."""
+        agent, site = self._agent, self._agent.calendar.site
+        answer = admit(agent.scheduler, spec, owner, agent.jobs.next_id, agent.clock.now())
+        if not isinstance(answer, Decline):
+            return None
+        return replace(answer, site=site, message=f"{site}: {answer.message}")
+
+    def _refuse(self, spec: JobSpec) -> Decline | None:
+        """Refusals that follow from the reservation the job names."""
+        if not spec.reservation_id:
+            return None
+        reservation = self._own_reservation(spec.reservation_id)
+        site = self._agent.calendar.site
+        if reservation.state is not ReservationState.COMMITTED:
+            message = f"{site}: reservation {spec.reservation_id} is {reservation.state}"
+            return Decline(rule=DeclineRule.STATE, message=message, site=site)
+        if spec.nodes > reservation.nodes:
+            message = (
+                f"{site}: the job wants {spec.nodes} nodes, its reservation has {reservation.nodes}"
+            )
+            return Decline(
+                rule=DeclineRule.TOO_LARGE, message=message, nodes_now=reservation.nodes, site=site
+            )
+        if spec.limit_s > reservation.interval.duration_s:
+            message = (
+                f"{site}: the job's limit of {spec.limit_s} s is longer than its reservation of"
+                f" {reservation.interval.duration_s} s"
+            )
+            return Decline(rule=DeclineRule.LIMIT_DURATION, message=message, site=site)
+        return None
+
+
+def _anonymous(reservation: Reservation) -> Reservation:
+    """What strangers see of a reservation: when and how many, not whose and what for."""
+    request = replace(
+        reservation.request, account="hidden", request_id="hidden", notify_email="", trip=None
+    )
+    return replace(reservation, owner="somebody", request=request, contact="")
