@@ -90,8 +90,10 @@ class AvailabilityProfile:
 
     def fits(self, nodes: int, start: Instant, end: Instant | None) -> bool:
         """True when ``nodes`` are free during the whole of ``[start, end)``."""
-        first, behind = self._covered(start, end)
-        return min(self.free[first:behind]) >= nodes
+        times = self.times
+        first = 0 if start <= times[0] else bisect_right(times, start) - 1
+        behind = len(times) if end is None else bisect_left(times, end, first)
+        return nodes <= min(self.free[first : behind if behind > first else first + 1])
 
     def earliest_fit(
         self, nodes: int, duration_s: int, earliest: Instant, latest_end: Instant | None = None
@@ -102,10 +104,13 @@ class AvailabilityProfile:
         ``None`` means: not before ``latest_end``, or (without it) never. O(steps) at worst, usually
         far less.
         """
-        self._check_demand(nodes, duration_s)
+        if nodes < 0 or duration_s <= 0:
+            self._check_demand(nodes, duration_s)
         times, free = self.times, self.free
-        start = max(earliest, times[0])
-        unseen = bisect_right(times, start) - 1
+        if earliest <= times[0]:
+            start, unseen = times[0], 0
+        else:
+            start, unseen = earliest, bisect_right(times, earliest) - 1
         while True:
             end = start + duration_s
             if latest_end is not None and end > latest_end:
@@ -122,22 +127,32 @@ class AvailabilityProfile:
             unseen = behind
 
     def earlier(
-        self, nodes: int, duration_s: int, earliest: Instant, planned_start: Instant
+        self,
+        nodes: int,
+        duration_s: int,
+        earliest: Instant,
+        planned_start: Instant,
+        until: Instant | None = None,
     ) -> Instant:
         """The first start in ``[earliest, planned_start]`` for a booking that already holds its
         planned place.
 
         The booking's own room ``[planned_start, planned_start + duration_s)`` counts as free for
         it, so the answer is what unbook, ``earliest_fit``, book would find, without touching the
-        profile (compression, performance.md 2).
+        profile (compression, performance.md 2). ``until``: no start from then on is of interest.
         """
         times, free = self.times, self.free
-        start = max(earliest, times[0])
-        if start >= planned_start:
+        limit = planned_start if until is None or until > planned_start else until
+        if earliest <= times[0]:
+            start, unseen = times[0], 0
+        else:
+            start, unseen = earliest, bisect_right(times, earliest) - 1
+        if start >= limit:
             return planned_start
-        unseen = bisect_right(times, start) - 1
         while True:
-            end = min(start + duration_s, planned_start)
+            end = start + duration_s
+            if end > planned_start:
+                end = planned_start
             behind = bisect_left(times, end, unseen)
             step = behind - 1
             while step >= unseen and free[step] >= nodes:
@@ -147,7 +162,7 @@ class AvailabilityProfile:
             if step + 1 == len(times):
                 return planned_start
             start = times[step + 1]
-            if start >= planned_start:
+            if start >= limit:
                 return planned_start
             unseen = behind
 
@@ -223,13 +238,34 @@ class AvailabilityProfile:
         """Take ``nodes`` out of ``[start, end)``; ``ConflictError`` and no change where there is
         less free.
         """
-        self._check_demand(nodes, 1 if end is None else end - start)
+        if nodes < 0 or (end is not None and end <= start):
+            self._check_demand(nodes, 1 if end is None else end - start)
         self._shift(-nodes, start, end, least=0, most=self.capacity)
 
     def unbook(self, nodes: int, start: Instant, end: Instant | None) -> None:
         """Give back what was booked; ``ConflictError`` and no change if that was never booked."""
-        self._check_demand(nodes, 1 if end is None else end - start)
+        if nodes < 0 or (end is not None and end <= start):
+            self._check_demand(nodes, 1 if end is None else end - start)
         self._shift(nodes, start, end, least=None, most=self.capacity)
+
+    def move(self, nodes: int, duration_s: int, start: Instant, new_start: Instant) -> int:
+        """Let a booking start earlier, in one step; returns the most nodes free at any second it
+        left.
+
+        ``new_start`` must come from ``earlier`` (or the room be known otherwise): nothing is
+        checked again. Where the old and the new place overlap nothing changes, which is most of a
+        small move::
+
+            old           |########|
+            new       |########|
+            booked    |---|
+            given back         |---|
+        """
+        end, new_end = start + duration_s, new_start + duration_s
+        taken_until = new_end if new_end < start else start
+        left_from = start if new_end < start else new_end
+        self._shift(-nodes, new_start, taken_until, least=None, most=self.capacity)
+        return self._shift(nodes, left_from, end, least=None, most=self.capacity)
 
     def withdraw(self, nodes: int, start: Instant, end: Instant | None) -> None:
         """Take ``nodes`` away even where they are promised (a node failed); undone by ``unbook``.
@@ -237,7 +273,8 @@ class AvailabilityProfile:
         Steps may fall below zero; ``shortages`` lists them, and the owner of the promises must
         break some.
         """
-        self._check_demand(nodes, 1 if end is None else end - start)
+        if nodes < 0 or (end is not None and end <= start):
+            self._check_demand(nodes, 1 if end is None else end - start)
         self._shift(-nodes, start, end, least=None, most=self.capacity)
 
     def advance(self, now: Instant) -> None:
@@ -245,8 +282,8 @@ class AvailabilityProfile:
         times = self.times
         if now <= times[0]:
             return
-        step = bisect_right(times, now) - 1
-        if step:
+        if len(times) > 1 and times[1] <= now:
+            step = bisect_right(times, now) - 1
             del times[:step]
             del self.free[:step]
         times[0] = now
@@ -302,26 +339,30 @@ class AvailabilityProfile:
 
     def _shift(
         self, change: int, start: Instant, end: Instant | None, *, least: int | None, most: int
-    ) -> None:
+    ) -> int:
         """Add ``change`` to every step of ``[start, end)``, keeping within bounds and neighbours
-        different.
+        different. Returns the most nodes free in it afterwards, 0 after a booking (not needed).
         """
         times, free = self.times, self.free
-        if start < times[0]:
-            start = times[0]
-            if end is not None and end <= start:
-                return
         if change == 0:
-            return
-        first = bisect_right(times, start) - 1
+            return 0
+        if start <= times[0]:
+            first, start = 0, times[0]
+            if end is not None and end <= start:
+                return 0
+        else:
+            first = bisect_right(times, start) - 1
         behind = len(times) if end is None else bisect_left(times, end, first)
+        peak = 0
         if change < 0:
             if least is not None and min(free[first:behind]) + change < least:
                 raise ConflictError(f"fewer than {-change} nodes are free in [{start}, {end})")
-        elif max(free[first:behind]) + change > most:
-            raise ConflictError(
-                f"{change} nodes were never booked in the whole of [{start}, {end})"
-            )
+        else:
+            peak = max(free[first:behind]) + change
+            if peak > most:
+                raise ConflictError(
+                    f"{change} nodes were never booked in the whole of [{start}, {end})"
+                )
         if end is not None and (behind == len(times) or times[behind] != end):
             times.insert(behind, end)
             free.insert(behind, free[behind - 1])
@@ -340,3 +381,4 @@ class AvailabilityProfile:
         if first and free[first] == free[first - 1]:
             del times[first]
             del free[first]
+        return peak

@@ -146,18 +146,18 @@ class Backfill:
         of the queue. The profile must have been advanced to ``now``."""
         if self._is_tighter:
             self._repair(queue.jobs, now)
-        started: list[Job] = []
         if not queue.jobs:
-            self._is_blocked = False
-        elif self.rule.depth is None:
+            self._is_blocked = self._is_roomier = queue.is_reordered = False
+            return []
+        depth = self.rule.depth
+        if depth is None:
             started = self._plan_all(queue, now)
         else:
-            started = self._plan_some(queue, now, self.rule.depth)
+            started = self._plan_some(queue, now, depth)
         if started:
             queue.take(started)
         queue.arrivals.clear()
-        queue.is_reordered = False
-        self._is_roomier = False
+        queue.is_reordered = self._is_roomier = False
         times = self.profile.times
         self._same_until = times[1] if len(times) > 1 else FAR
         return started
@@ -187,7 +187,7 @@ class Backfill:
         """
         profile = self.profile
         holders = self._holders
-        if holders and any(holder is not job for holder, job in zip(holders, jobs, strict=False)):
+        if holders and jobs[: len(holders)] != holders:
             for holder in holders:
                 self._unplace(holder)
             holders = []
@@ -198,7 +198,7 @@ class Backfill:
             if planned is None:
                 start = profile.earliest_fit(job.nodes, job.limit_s, now)
                 if start is None:
-                    continue
+                    continue  # more than is up: it waits for repair and blocks nobody
             else:
                 start = profile.earlier(job.nodes, job.limit_s, now, planned)
             if start <= now and job.nodes <= self.idle:
@@ -309,14 +309,18 @@ class Backfill:
             if nodes > peak or planned <= loose_from:
                 continue
             limit_s = job.limit_s
-            start = earlier(nodes, limit_s, max(now, loose_from - limit_s + 1), planned)
+            first = loose_from - limit_s + 1
+            start = earlier(nodes, limit_s, now if first < now else first, planned, loose_until)
             if start >= planned:
                 continue
-            self._place(job, start)
+            left_peak = profile.move(nodes, limit_s, planned, start)
+            job.planned_start = job.promised_start = start
+            if start < self._next_planned:
+                self._next_planned = start
             left_from = min(left_from, max(planned, start + limit_s))
             left_until = max(left_until, planned + limit_s)
             loose_from, loose_until = min(loose_from, left_from), max(loose_until, left_until)
-            peak = self._peak(loose_from, loose_until)
+            peak = max(peak, left_peak)
         self._loose_from, self._loose_until = left_from, left_until
 
     def _peak(self, start: Instant, end: Instant) -> int:

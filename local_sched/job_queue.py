@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 class JobQueue:
     """Waiting jobs in order. ``arrivals`` are among ``jobs``; ``settle`` forgets the changes."""
 
-    __slots__ = ("arrivals", "is_reordered", "jobs", "order")
+    __slots__ = ("arrivals", "is_reordered", "is_sorted_by_itself", "jobs", "order")
 
     def __init__(self, order: QueueOrder) -> None:
         self.order = order
+        self.is_sorted_by_itself = order.is_fixed
         self.jobs: list[Job] = []
         """All of them, in order (as of the last ``sort`` when the order changes with time)."""
         self.arrivals: list[Job] = []
@@ -37,12 +38,12 @@ class JobQueue:
 
     def add(self, job: Job, now: Instant) -> None:
         """Let a job join where its key puts it."""
-        key = self.order.key
-        if self.jobs and key(job, now) < key(self.jobs[-1], now):
-            insort(self.jobs, job, key=lambda each: key(each, now))
+        jobs, key = self.jobs, self.order.key
+        if jobs and key(job, now) < key(jobs[-1], now):
+            insort(jobs, job, key=lambda each: key(each, now))
             self.is_reordered = True
         else:
-            self.jobs.append(job)
+            jobs.append(job)
         self.arrivals.append(job)
 
     def sort(self, now: Instant) -> None:
@@ -64,8 +65,9 @@ class JobQueue:
 
     def take(self, started: Iterable[Job]) -> None:
         """Jobs leave because they start; the order of the others stays."""
+        remove = self.jobs.remove
         for job in started:
-            self.jobs.remove(job)
+            remove(job)
 
     def settle(self) -> None:
         """The cycle has seen everything."""

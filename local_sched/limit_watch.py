@@ -22,7 +22,7 @@ from local_sched.scheduler_config import OverrunRule
 class LimitWatch:
     """Watches the running jobs of one scheduler; part of it."""
 
-    __slots__ = ("_due", "_pools", "_reservation_jobs", "_rule", "is_needed")
+    __slots__ = ("_due", "_pools", "_reservation_jobs", "_rule", "is_needed", "next_at")
 
     def __init__(
         self,
@@ -36,30 +36,35 @@ class LimitWatch:
         self._due: list[tuple[Instant, int, Job]] = []
         """Heap of (``watch_at``, rank, job); may name jobs that are over."""
         self.is_needed = not rule.trusts_limits
+        self.next_at: Instant = FAR
+        """No running job is past its room before this (a lower bound, cheap to ask)."""
 
     def add(self, job: Job) -> None:
         """A job has started; its room is known."""
         if self.is_needed:
-            job.watch_at = job.room_until
-            heappush(self._due, (job.room_until, job.sequence, job))
+            until = job.room_until
+            job.watch_at = until
+            heappush(self._due, (until, job.sequence, job))
+            if until < self.next_at:
+                self.next_at = until
 
-    @property
     def next_due(self) -> Instant:
-        """When a running job reaches the end of its room; ``FAR`` when none does."""
+        """When a running job reaches the end of its room, exactly; ``FAR`` when none does."""
         due = self._due
         while due:
             watched_at, _, job = due[0]
             state = job.state
-            if job.watch_at == watched_at and (
-                state is JobState.STARTING or state is JobState.RUNNING
-            ):
+            is_there = state is JobState.STARTING or state is JobState.RUNNING
+            if is_there and job.watch_at == watched_at:
+                self.next_at = watched_at
                 return watched_at
             heappop(due)
+        self.next_at = FAR
         return FAR
 
     def look(self, now: Instant, stops: list[Job]) -> None:
         """Stop and book on whoever is due; those to be stopped are added to ``stops``."""
-        while self.next_due <= now:
+        while self.next_due() <= now:
             _, rank, job = heappop(self._due)
             if self._is_to_stop(job, now):
                 stops.append(job)

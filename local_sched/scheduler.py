@@ -90,6 +90,7 @@ class LocalScheduler:
         self.usage = UsageBook()
         self.reservation_jobs = ReservationJobs(book or NoReservations())
         self._takes_reservations = book is not None
+        self._has_caps = config.limits.restricts_starts
         self._book_seen = -1
         self._limit_watch = LimitWatch(self.pools, self.reservation_jobs, config.overrun)
         self._submitted = 0
@@ -136,16 +137,17 @@ class LocalScheduler:
 
     def job_ended(self, job_id: str, now: Instant, exit_code: int | None = 0) -> Job:
         """A running job is gone; what was booked for it beyond now is free for others."""
-        job = self._running(job_id)
-        del self.running[job_id]
+        job = self.running.pop(job_id, None)
+        if job is None:
+            raise NotFoundError(f"no running job {job_id!r}")
         pool = self.pools[job.class_name]
         if job.is_booked:
-            profile, until = pool.profile, job.room_until
+            profile, until, backfill = pool.profile, job.room_until, pool.backfill
             profile.advance(now)
             if until > now:
                 profile.unbook(job.nodes, now, until)
-            pool.backfill.idle += job.nodes
-            pool.backfill.room_appeared(now, max(until, now))
+            backfill.idle += job.nodes
+            backfill.room_appeared(now, until)
         else:
             self.reservation_jobs.job_ended(job)
         if pool.nodes is not None:
@@ -154,7 +156,8 @@ class LocalScheduler:
         job.exit_code = exit_code
         job.state = JobState.COMPLETED if exit_code == 0 else JobState.FAILED
         self.usage.job_ended(job, now)
-        self._remember(job)
+        if self.config.history_jobs_max:
+            self._remember(job)
         return job
 
     def requeue(self, job_id: str, now: Instant) -> Job:
@@ -246,42 +249,37 @@ class LocalScheduler:
         starts: list[Job] = []
         stops: list[Job] = []
         watch = self._limit_watch
-        if watch.next_due <= now:
+        if watch.next_at <= now:
             watch.look(now, stops)
         if self._takes_reservations:
             self._serve_reservations(now, starts, stops)
         wakeup: Instant | None = None
         for pool in self.pools.values():
             profile = pool.profile
-            profile.advance(now)
-            if self.mode is SchedulerMode.RUNNING:
-                starts += self._serve_queue(pool, now)
             times = profile.times
+            if times[0] < now:
+                profile.advance(now)
+            if self.mode is SchedulerMode.RUNNING:
+                self._serve_queue(pool, now, starts)
             if len(times) > 1 and (wakeup is None or times[1] < wakeup):
                 wakeup = times[1]
-        if watch.is_needed:
-            limit = watch.next_due
-            if limit < FAR and (wakeup is None or limit < wakeup):
-                wakeup = limit
         if self._takes_reservations:
-            edge = self.reservation_jobs.next_boundary(now)
-            if edge is not None and (wakeup is None or edge < wakeup):
-                wakeup = edge
+            for moment in (watch.next_due(), self.reservation_jobs.next_boundary(now)):
+                if moment is not None and moment < FAR and (wakeup is None or moment < wakeup):
+                    wakeup = moment
         return CycleResult(starts, stops, wakeup)
 
-    def _serve_queue(self, pool: ResourcePool, now: Instant) -> list[Job]:
+    def _serve_queue(self, pool: ResourcePool, now: Instant, starts: list[Job]) -> None:
         """Steps 4 to 7 for one class."""
-        limits = self.config.limits
-        if limits.restricts_starts or pool.set_aside or pool.has_new_holds:
-            allowance = Allowance(limits, self.usage) if limits.restricts_starts else None
+        if self._has_caps or pool.set_aside or pool.has_new_holds:
+            allowance = Allowance(self.config.limits, self.usage) if self._has_caps else None
             sort_out(pool, allowance, now)
         queue = pool.queue
-        if not queue.order.is_fixed:
+        if not queue.is_sorted_by_itself:
             queue.sort(now)
-        started = pool.backfill.cycle(queue, now)
-        for job in started:
+        for job in pool.backfill.cycle(queue, now):
             self._start(pool, job, now)
-        return started
+            starts.append(job)
 
     def _start(self, pool: ResourcePool, job: Job, now: Instant) -> None:
         """Step 7: from waiting to running. Its room is booked already."""

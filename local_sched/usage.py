@@ -47,8 +47,10 @@ class UsageBook:
 
     def job_submitted(self, job: Job) -> None:
         """One more waits."""
-        self.of_user(job.owner).jobs_waiting += 1
-        self.of_account(job.account).jobs_waiting += 1
+        usage = self.users.get(job.owner) or self.of_user(job.owner)
+        usage.jobs_waiting += 1
+        usage = self.accounts.get(job.account) or self.of_account(job.account)
+        usage.jobs_waiting += 1
 
     def job_withdrawn(self, job: Job) -> None:
         """It leaves without having started."""
@@ -58,17 +60,23 @@ class UsageBook:
     def job_started(self, job: Job) -> None:
         """It runs from now on."""
         nodes = job.nodes
-        for usage in (self.users[job.owner], self.accounts[job.account]):
-            usage.jobs_waiting -= 1
-            usage.jobs_running += 1
-            usage.nodes_running += nodes
+        user, account = self.users[job.owner], self.accounts[job.account]
+        user.jobs_waiting -= 1
+        user.jobs_running += 1
+        user.nodes_running += nodes
+        account.jobs_waiting -= 1
+        account.jobs_running += 1
+        account.nodes_running += nodes
 
     def job_ended(self, job: Job, now: Instant) -> None:
         """It has run from its start until ``now``."""
         nodes = job.nodes
         assert job.started_at is not None
         node_seconds = nodes * (now - job.started_at)
-        for usage in (self.users[job.owner], self.accounts[job.account]):
-            usage.jobs_running -= 1
-            usage.nodes_running -= nodes
-            usage.node_seconds_used += node_seconds
+        user, account = self.users[job.owner], self.accounts[job.account]
+        user.jobs_running -= 1
+        user.nodes_running -= nodes
+        user.node_seconds_used += node_seconds
+        account.jobs_running -= 1
+        account.nodes_running -= nodes
+        account.node_seconds_used += node_seconds

@@ -65,7 +65,9 @@ books = st.lists(spans, max_size=12)
 def test_book_and_questions_agree_with_array(
     bookings: list[tuple[int, int, int | None]], span: tuple[int, int, int | None]
 ) -> None:
-    """Every second shows the same free count, and min_free, fits and the free area follow from it."""
+    """Every second shows the same free count, and min_free, fits and the free area follow from
+    it.
+    """
     profile, array = filled(bookings)
     assert [profile.free_at(s) for s in range(2 * HORIZON_S)] == array.free
     nodes, start, end = span
@@ -99,7 +101,9 @@ def test_earlier_equals_unbook_search_book(
     earliest: int,
     later_s: int,
 ) -> None:
-    """Compression without touching the profile gives what giving up the place and searching would."""
+    """Compression without touching the profile gives what giving up the place and searching
+    would.
+    """
     profile, _ = filled(bookings)
     planned = profile.earliest_fit(nodes, duration_s, earliest + later_s)
     if planned is None:
@@ -107,6 +111,15 @@ def test_earlier_equals_unbook_search_book(
     expected = profile.earliest_fit(nodes, duration_s, earliest)
     profile.book(nodes, planned, planned + duration_s)
     assert profile.earlier(nodes, duration_s, earliest, planned) == expected
+    assert expected is not None
+    given_up = profile.earlier(nodes, duration_s, earliest, planned, until=expected)
+    assert given_up == planned, "no start from 'until' on is looked at"
+    assert profile.earlier(nodes, duration_s, earliest, planned, until=expected + 1) == expected
+    if expected < planned:
+        profile.move(nodes, duration_s, planned, expected)
+        fresh, _ = filled(bookings)
+        fresh.book(nodes, expected, expected + duration_s)
+        assert profile == fresh
 
 
 @given(
