@@ -98,15 +98,14 @@ def error_json(fault: GridError) -> dict[str, Any]:
 
 def itinerary_table(itinerary: Itinerary, zone: ZoneInfo) -> Table:
     """The legs of a trip, in the user's zone; fits 80 columns."""
-    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     day = "" if itinerary.start is None else format_in_zone(itinerary.start, zone)
     table = Table(
         title=f"{itinerary.name}: {itinerary.state}  {day}",
         title_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
+        box=None,
+        padding=(0, 2, 0, 0),
     )
     for heading in ("machine", "nodes", "start", "end", "price", "reservation", "by"):
         table.add_column(
@@ -136,10 +135,9 @@ def _wall_clock(instant: Instant, zone: ZoneInfo) -> str:
 
 def sites_table(reports: list[SiteReport]) -> Table:
     """The user's machines."""
-    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("machine", "nodes", "you are", "node hour", "zone", "clock", "endpoint"):
         table.add_column(heading, overflow="fold")
     for report in reports:
