@@ -133,7 +133,7 @@ class JobRunner:
             reservation = self.calendar.get(event.reservation_id)
             if reservation.request.trip is not None:
                 not_before = reservation.start + CO_START_LEAD_S
-        own = leg_environment(view, event.node_names, event.until, reservation)
+        own = leg_environment(view, event.until, reservation)
         return Launch(
             job_id=view.job_id,
             login=view.owner,

@@ -12,15 +12,14 @@ from gridcore.jobs import JobView
 from gridcore.reservations import Reservation
 
 
-def leg_environment(
-    view: JobView, node_names: tuple[str, ...], end: int, reservation: Reservation | None
-) -> dict[str, str]:
-    """The ``GRID_`` variables of one task; those of a trip only inside a trip's reservation."""
+def leg_environment(view: JobView, end: int, reservation: Reservation | None) -> dict[str, str]:
+    """The ``GRID_`` variables of one task; those of a trip only inside a trip's reservation.
+
+    ``GRID_JOB`` and ``GRID_NODELIST`` are added by whatever launches it.
+    """
     variables = {
-        "GRID_JOB": view.job_id,
         "GRID_SITE": view.site,
         "GRID_NODES": str(view.spec.nodes),
-        "GRID_NODELIST": ",".join(node_names),
         "GRID_END": str(end),
     }
     if reservation is None:

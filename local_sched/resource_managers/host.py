@@ -2,7 +2,7 @@
 
 Its nodes are what the site declares, down to a laptop that offers 158 of them; it counts nothing
 and refuses nothing for lack of room, which is the scheduler's business. A task of several nodes is
-one command, as a batch script is on its first node; ``GRID_NODE_NAMES`` tells it all of them.
+one command, as a batch script is on its first node; ``GRID_NODELIST`` tells it all of them.
 
 Everything that must outlive this daemon is done by a supervisor process for each task (see
 ``supervisor``); this class lays out the order, spawns the supervisor, and reads its records when

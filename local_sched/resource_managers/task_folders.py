@@ -155,8 +155,8 @@ class TaskFolders:
             "PATH": DEFAULT_PATH,
             "HOME": account.home or str(sandbox),
             "LANG": "C.UTF-8",
-            "GRID_JOB_ID": launch.job_id,
-            "GRID_NODE_NAMES": ",".join(launch.node_names),
+            "GRID_JOB": launch.job_id,
+            "GRID_NODELIST": ",".join(launch.node_names),
             **launch.environment,
         }
         return {

@@ -120,8 +120,8 @@ async def test_the_environment_holds_only_what_was_given(
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": pwd.getpwuid(os.geteuid()).pw_dir,
         "LANG": "C",
-        "GRID_JOB_ID": "j1",
-        "GRID_NODE_NAMES": "n1,n2",
+        "GRID_JOB": "j1",
+        "GRID_NODELIST": "n1,n2",
         "TRIP": "t 1",
     }
 
