@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gridcore.errors import InputError
-from gridcore.jobs import JobSpec, JobState, JobView
+from gridcore.jobs import Companion, JobSpec, JobState, JobView
 from gridcore.ports import FileStatus, OutputChunk
 from gridcore.reservations import Decline
 from gridio.rpc.codec import (
@@ -66,6 +66,16 @@ def encode_spec(spec: JobSpec) -> pb.JobSpec:
         features=spec.features,
         notify_email=spec.notify_email,
         quality_of_service=spec.quality_of_service,
+        companions=[
+            build(
+                pb.Companion,
+                leg=each.leg,
+                site=each.site,
+                nodes=each.nodes,
+                contact=each.contact,
+            )
+            for each in spec.companions
+        ],
     )
 
 
@@ -89,6 +99,15 @@ def decode_spec(message: pb.JobSpec) -> JobSpec:
         features=labels("features", message.features),
         notify_email=label("notify_email", message.notify_email, EMAIL_LENGTH_MAX),
         quality_of_service=label("quality_of_service", message.quality_of_service),
+        companions=tuple(
+            Companion(
+                leg=each.leg,
+                site=each.site,
+                nodes=count("nodes", each.nodes),
+                contact=label("contact", each.contact),
+            )
+            for each in items("companions", message.companions)
+        ),
     )
 
 
