@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from gridcore.calendar_events import (
     CalendarEvent,
-    FinishedForgotten,
     RequestBuried,
     ReservationChanged,
     ReservationGranted,
@@ -162,7 +161,7 @@ class CalendarBook:
                 self._change(event)
             case RequestBuried():
                 self._bury(event)
-            case FinishedForgotten():
+            case _:
                 self._forget(event.before)
         self.changes += 1
 
