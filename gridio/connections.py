@@ -65,7 +65,7 @@ class SiteConnection(Protocol):
         ...
 
     def skew_s(self) -> ClockSkew | None:
-        """The best estimate so far of the site's clock minus ours; ``None`` before the first answer."""
+        """The best estimate of the site's clock minus ours; ``None`` before the first answer."""
         ...
 
     async def close(self) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from gridcore.calendar_events import CalendarEvent
@@ -40,6 +41,7 @@ from gridcore.reservations import (
 )
 from gridcore.summaries import (
     CalendarSummary,
+    CalendarVersion,
     ClassSummary,
     SummaryDelta,
     SummarySlot,
@@ -212,13 +214,17 @@ class FakeCalendarPort:
             told = site.summary()
             yield told
             while True:
-                await site.changed(lambda known=told: site.calendar.version != known.version)
+                version = told.version
+                await site.changed(partial(self._has_moved_on, version))
                 fresh = site.summary()
                 delta = delta_between(told, fresh)
                 told = fresh
                 yield delta
         finally:
             site.subscribers -= 1
+
+    def _has_moved_on(self, version: CalendarVersion) -> bool:
+        return self._site.calendar.version != version
 
     def _owner(self, request: ReservationRequest) -> str:
         if not self._caller.login:
@@ -309,7 +315,7 @@ class FakeSitePort:
         view = self._job(job_id)
         yield view
         while not view.state.is_over:
-            await self._site.changed(lambda known=view: self._job(job_id) != known)
+            await self._site.changed(partial(self._has_changed, view))
             view = self._job(job_id)
             yield view
 
@@ -331,11 +337,7 @@ class FakeSitePort:
             elif site.jobs[job_id].state.is_over:
                 return
             else:
-                await site.changed(
-                    lambda known=offset: (
-                        len(site.output.get(job_id, b"")) > known or site.jobs[job_id].state.is_over
-                    )
-                )
+                await site.changed(partial(self._has_more, job_id, offset))
 
     async def query(self, name: str, arguments: Mapping[str, str]) -> object:
         """Echo the arguments, wait for ever, or fail in each way there is."""
@@ -387,6 +389,13 @@ class FakeSitePort:
         file.write_bytes(content)
         file.chmod(mode)
         return self._status(root, file, with_checksum=True)
+
+    def _has_changed(self, view: JobView) -> bool:
+        return self._job(view.job_id) != view
+
+    def _has_more(self, job_id: str, offset: int) -> bool:
+        has_output = len(self._site.output.get(job_id, b"")) > offset
+        return has_output or self._site.jobs[job_id].state.is_over
 
     def _status(self, root: Path, file: Path, *, with_checksum: bool) -> FileStatus:
         is_folder = file.is_dir()

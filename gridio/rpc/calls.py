@@ -14,10 +14,10 @@ from typing import Any, Final, TypeAlias
 
 import grpc
 import grpc.aio
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from gridcore.callers import Caller
-from gridcore.errors import DeadlineError, GridError, NotAuthorisedError
+from gridcore.errors import DeadlineError, GridError, InputError, NotAuthorisedError
 from gridio.clock import Clock
 from gridio.connections import IdentityNotProvenError
 from gridio.ids import IdSource
@@ -39,6 +39,10 @@ UPLOAD_SILENCE_MAX_S: Final = 300.0
 """Longest pause between two parts of an upload: longer, and its sender is gone."""
 
 _log = logging.getLogger(__name__)
+
+
+class ReaderGoneError(Exception):
+    """Whoever asked for a stream has left; nobody is there to be told anything."""
 
 
 class CallRunner:
@@ -67,19 +71,19 @@ class CallRunner:
         for verb, unary in handlers.unary.items():
             methods[verb.method] = grpc.unary_unary_rpc_method_handler(
                 self._unary(verb, unary, port_of),
-                request_deserializer=verb.question.FromString,
+                request_deserializer=_reader(verb),
                 response_serializer=verb.answer.SerializeToString,
             )
         for verb, stream in handlers.reply_stream.items():
             methods[verb.method] = grpc.unary_stream_rpc_method_handler(
                 self._reply_stream(verb, stream, port_of),
-                request_deserializer=verb.question.FromString,
+                request_deserializer=_reader(verb),
                 response_serializer=verb.answer.SerializeToString,
             )
         for verb, upload in handlers.request_stream.items():
             methods[verb.method] = grpc.stream_unary_rpc_method_handler(
                 self._unary(verb, upload, port_of),
-                request_deserializer=verb.question.FromString,
+                request_deserializer=_reader(verb),
                 response_serializer=verb.answer.SerializeToString,
             )
         return grpc.method_handlers_generic_handler(service, methods)
@@ -89,9 +93,10 @@ class CallRunner:
 
         async def answer(question: Any, context: Context) -> Message | None:
             async def run() -> Message:
-                port = port_of(self._caller(context))
-                words = _audible(question) if verb.kind is Kind.REQUEST_STREAM else question
-                reply: Message = await handle(port, words)
+                caller = self._caller(context)
+                is_upload = verb.kind is Kind.REQUEST_STREAM
+                words = _audible(question) if is_upload else _readable(question)
+                reply: Message = await handle(port_of(caller), words)
                 return reply
 
             reply: Message | None = await self._run(verb, context, run)
@@ -104,11 +109,13 @@ class CallRunner:
         the service's iterator and nothing piles up here.
         """
 
-        async def answer(question: Message, context: Context) -> None:
+        async def answer(question: Message | None, context: Context) -> None:
             async def run() -> None:
-                async with aclosing(handle(port_of(self._caller(context)), question)) as replies:
+                caller = self._caller(context)
+                words = _readable(question)
+                async with aclosing(handle(port_of(caller), words)) as replies:
                     async for reply in replies:
-                        await context.write(reply)
+                        await _write(context, reply)
 
             await self._run(verb, context, run)
 
@@ -127,6 +134,9 @@ class CallRunner:
                 late = DeadlineError(f"{verb.method} took too long", hint="asking again is safe")
                 self._log_refusal(verb, context, late)
                 status = code_of(late), details_of(late), metadata_of(late)
+            except ReaderGoneError:
+                _log.debug("reader gone", extra={"verb": verb.method})
+                return None
             except Exception:
                 status = self._defect(verb)
             else:
@@ -181,6 +191,18 @@ class CallRunner:
         return grpc.StatusCode.INTERNAL, details_of(told), metadata_of(told)
 
 
+async def _write(context: Context, reply: Message) -> None:
+    """Send one answer of a stream.
+
+    When its reader has gone, gRPC either cancels the call or fails the write with an exception of
+    its inner parts, whichever comes first; neither is a defect of ours.
+    """
+    try:
+        await context.write(reply)
+    except Exception as fault:
+        raise ReaderGoneError from fault
+
+
 def _limit_s(verb: AnyVerb, context: Context) -> float:
     """Seconds that this call may run: what its client still waits, but never without bound."""
     limit_s = verb.deadline_s * (DEADLINE_MARGIN if verb.kind is Kind.UNARY else 1.0)
@@ -199,4 +221,26 @@ async def _audible(parts: AsyncIterable[Any]) -> AsyncIterator[Any]:
             return
         except TimeoutError:
             raise DeadlineError("the upload fell silent", hint="send the rest again") from None
-        yield part
+        yield _readable(part)
+
+
+def _reader(verb: AnyVerb) -> Callable[[bytes], Message | None]:
+    """Parses a question; ``None`` for bytes that are none, because gRPC would tell the client the
+    text of the parser's exception.
+    """
+    parse = verb.question.FromString
+
+    def read(content: bytes) -> Message | None:
+        try:
+            message: Message = parse(content)
+        except DecodeError:
+            return None
+        return message
+
+    return read
+
+
+def _readable(message: Message | None) -> Message:
+    if message is None:
+        raise InputError("the message cannot be read", hint="it does not follow gridwire.v1")
+    return message

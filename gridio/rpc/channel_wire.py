@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import grpc
 import grpc.aio
@@ -84,11 +84,13 @@ class ChannelWire:
                 answer: A = await call
             except grpc.aio.AioRpcError as error:
                 self._measure(sent_at, error.trailing_metadata())
-                if attempt < verb.attempts_max and _may_retry(error):
-                    await self._reconnected(give_up_at)
-                    if loop.time() < give_up_at:
-                        continue
-                await self._fail(verb, error)
+                why = await self._why(verb, error)
+                if attempt >= verb.attempts_max or not _may_retry(error, why):
+                    raise why from error
+                await self._reconnected(give_up_at)
+                if loop.time() >= give_up_at:
+                    raise why from error
+                continue
             self._measure(sent_at, await call.trailing_metadata())
             return answer
 
@@ -107,8 +109,9 @@ class ChannelWire:
                     yield answer
                 return
             except grpc.aio.AioRpcError as error:
-                if has_begun or attempt >= verb.attempts_max or not _may_retry(error):
-                    await self._fail(verb, error)
+                why = await self._why(verb, error)
+                if has_begun or attempt >= verb.attempts_max or not _may_retry(error, why):
+                    raise why from error
             finally:
                 call.cancel()
             await self._reconnected(give_up_at)
@@ -128,7 +131,7 @@ class ChannelWire:
             answer: A = await call
         except grpc.aio.AioRpcError as error:
             self._measure(sent_at, error.trailing_metadata())
-            await self._fail(verb, error)
+            raise await self._why(verb, error) from error
         finally:
             call.cancel()
         return answer
@@ -164,8 +167,8 @@ class ChannelWire:
         except TimeoutError:
             return
 
-    async def _fail(self, verb: AnyVerb, error: grpc.aio.AioRpcError) -> NoReturn:
-        """Raise what ``error`` means."""
+    async def _why(self, verb: AnyVerb, error: grpc.aio.AioRpcError) -> GridError:
+        """What ``error`` means, with the reason when the transport does not know it."""
         attempted = f"{verb.method} at {self.endpoint}"
         told = fault_from(
             error.code(), error.details(), error.trailing_metadata(), attempted=attempted
@@ -176,8 +179,8 @@ class ChannelWire:
         if is_in_doubt and not isinstance(told, DeadlineError):
             found = await self._diagnosis(attempted)
             if found is not None:
-                raise found from error
-        raise told from error
+                return found
+        return told
 
     async def _diagnosis(self, attempted: str) -> GridError | None:
         try:
@@ -200,13 +203,13 @@ class ChannelWire:
                 )
 
 
-def _may_retry(error: grpc.aio.AioRpcError) -> bool:
-    """True when the site was not reached, or was lost before it answered. What the site itself
-    says of being unavailable is an answer.
+def _may_retry(error: grpc.aio.AioRpcError, why: GridError) -> bool:
+    """True when the site was not reached, or was lost before it answered, and when another try can
+    help. What the site itself says of being unavailable is an answer.
     """
-    return error.code() is grpc.StatusCode.UNAVAILABLE and not is_from_site(
-        error.trailing_metadata()
-    )
+    if error.code() is not grpc.StatusCode.UNAVAILABLE:
+        return False
+    return why.may_retry and not is_from_site(error.trailing_metadata())
 
 
 def _metadata() -> tuple[tuple[str, str], ...] | None:

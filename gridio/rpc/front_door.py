@@ -57,6 +57,14 @@ class LocalSocket:
     group: str = ""
     """Members of this group may connect too (mode 0660); empty: the daemon's own user (0600)."""
 
+    def __post_init__(self) -> None:
+        check_socket_path(self.private_folder / NAME_LONGEST)
+
+    @property
+    def private_folder(self) -> Path:
+        """Where the server's own end is; only the daemon's user gets there."""
+        return self.path.with_name(self.path.name + PRIVATE_FOLDER_SUFFIX)
+
 
 def login_of_uid(uid: int) -> str:
     """The login of ``uid``; ``NotAuthorisedError`` for a uid that this machine has no name for."""
@@ -72,7 +80,6 @@ class FrontDoor:
     def __init__(
         self, public: LocalSocket, *, login_of: Callable[[int], str] = login_of_uid
     ) -> None:
-        check_socket_path(public.path)
         self._public = public
         self._login_of = login_of
         self._folder: Path | None = None
@@ -91,8 +98,7 @@ class FrontDoor:
         """
         path = self._public.path
         self._clear_stale(path)
-        folder = path.with_name(path.name + PRIVATE_FOLDER_SUFFIX)
-        check_socket_path(folder / NAME_LONGEST)
+        folder = self._public.private_folder
         try:
             if folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.getuid():
                 shutil.rmtree(folder)
@@ -114,7 +120,6 @@ class FrontDoor:
         """
         path = self._public.path
         beside = path.with_name(path.name + "~")
-        check_socket_path(beside)
         listener = socket.socket(socket.AF_UNIX)
         try:
             with contextlib.suppress(FileNotFoundError):

@@ -1,0 +1,222 @@
+"""Every value that crosses the wire arrives as it was, and no message, however made, becomes
+anything but a value or an ``InputError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridcore.errors import InputError
+from gridcore.ports import FileStatus, OutputChunk, SiteDescription
+from gridcore.reservations import (
+    Availability,
+    Decline,
+    Reservation,
+    ReservationRequest,
+    ReservationState,
+)
+from gridcore.summaries import CalendarSummary, SummaryDelta
+from gridio.rpc import codec, codec_calendar, codec_site
+from gridwire.v1 import calendar_pb2, common_pb2, site_pb2
+from tests import wire_values
+
+NOW = 1_700_000_000
+
+
+def carried(message: Message) -> Any:
+    """The message as it arrives."""
+    return type(message).FromString(message.SerializeToString())
+
+
+@given(wire_values.requests())
+def test_requests(request: ReservationRequest) -> None:
+    """A reservation request, with or without trip, budget and replaced reservation."""
+    assert codec.decode_request(carried(codec.encode_request(request))) == request
+
+
+@given(st.one_of(wire_values.reservations(NOW), wire_values.declines))
+def test_answers(answer: Reservation | Decline) -> None:
+    """An entry of a book or a refusal, seen at the same moment by equal clocks."""
+    assert codec.decode_answer(carried(codec.encode_answer(answer, NOW)), NOW) == answer
+
+
+@given(
+    wire_values.reservations(NOW).filter(lambda each: each.state is ReservationState.HELD),
+    st.floats(0, 1000),
+    st.floats(-(10**6), 10**6),
+    st.floats(0, 30),
+)
+def test_lifetimes_survive_wrong_clocks(
+    hold: Reservation, waited_s: float, skew_s: float, travelled_s: float
+) -> None:
+    """On the receiver's clock a hold never seems to live longer than on its owner's, and at most
+    the journey and two seconds of rounding shorter, whatever the clocks say.
+    """
+    answered_at = NOW + waited_s
+    asked_at = answered_at - skew_s - travelled_s
+    seen = codec.decode_reservation(codec.encode_reservation(hold, answered_at), asked_at)
+    assert hold.hold_expires_at is not None
+    assert seen.hold_expires_at is not None
+    lives_s = max(0.0, hold.hold_expires_at - answered_at)
+    seems_s = seen.hold_expires_at - (answered_at - skew_s)
+    assert lives_s - travelled_s - 2.001 <= seems_s <= lives_s + 0.001
+
+
+@given(st.one_of(wire_values.summaries, wire_values.deltas))
+def test_news(news: CalendarSummary | SummaryDelta) -> None:
+    """What a subscription brings."""
+    assert codec_calendar.decode_news(carried(codec_calendar.encode_news(news))) == news
+
+
+@given(wire_values.descriptions)
+def test_descriptions(description: SiteDescription) -> None:
+    """What a site tells of itself, to the last bit of its clock."""
+    message = carried(codec_calendar.encode_description(description))
+    assert codec_calendar.decode_description(message) == description
+
+
+@given(st.lists(wire_values.requests(), max_size=3))
+def test_inquiries(requests: list[ReservationRequest]) -> None:
+    """Several windows in one call."""
+    message = carried(codec_calendar.encode_inquiry(requests))
+    assert codec_calendar.decode_inquiry(message) == requests
+
+
+@given(st.lists(st.one_of(wire_values.availabilities, wire_values.declines), max_size=3))
+def test_inquiry_answers(answers: list[Availability | Decline]) -> None:
+    """One answer a window, in order; another number of answers is refused."""
+    message = carried(codec_calendar.encode_answers(answers))
+    assert codec_calendar.decode_answers(message, len(answers)) == answers
+    with pytest.raises(InputError, match="answers"):
+        codec_calendar.decode_answers(message, len(answers) + 1)
+
+
+@given(st.one_of(wire_values.jobs, wire_values.declines))
+def test_submissions(answer: Any) -> None:
+    """A job with its command, or a refusal."""
+    message = carried(codec_site.encode_submission(answer))
+    assert codec_site.decode_submission(message) == answer
+
+
+@given(wire_values.files, wire_values.chunks)
+def test_files(status: FileStatus, chunk: OutputChunk) -> None:
+    """A file's status and a piece of its content."""
+    assert codec_site.decode_file(carried(codec_site.encode_file(status))) == status
+    (message,) = codec_site.encode_chunks(chunk)
+    assert codec_site.decode_chunk(carried(message)) == chunk
+
+
+@given(st.integers(0, 3 * codec_site.CHUNK_BYTES_MAX))
+def test_large_chunks(size: int) -> None:
+    """A large piece is cut into messages that fit, without a gap and without an overlap."""
+    at = 7
+    for message in codec_site.encode_chunks(OutputChunk(offset=7, content=bytes(size))):
+        assert message.offset == at
+        assert len(message.content) <= codec_site.CHUNK_BYTES_MAX
+        at += len(message.content)
+    assert at == 7 + size
+
+
+@given(wire_values.json_values)
+def test_query_answers(value: object) -> None:
+    """Whatever JSON can say."""
+    assert codec_site.decode_json(codec_site.encode_json(value)) == value
+
+
+DECODERS: list[tuple[type[Message], Callable[[Any], object]]] = [
+    (common_pb2.ReservationRequest, codec.decode_request),
+    (common_pb2.ReservationOrDecline, lambda message: codec.decode_answer(message, NOW)),
+    (calendar_pb2.CalendarNews, codec_calendar.decode_news),
+    (calendar_pb2.SiteDescription, codec_calendar.decode_description),
+    (calendar_pb2.InquireRequest, codec_calendar.decode_inquiry),
+    (calendar_pb2.InquireReply, lambda message: codec_calendar.decode_answers(message, 1)),
+    (site_pb2.JobSpec, codec_site.decode_spec),
+    (site_pb2.SubmitReply, codec_site.decode_submission),
+    (site_pb2.FileStatus, codec_site.decode_file),
+    (site_pb2.Chunk, codec_site.decode_chunk),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "decode"), DECODERS, ids=[kind.DESCRIPTOR.name for kind, _ in DECODERS]
+)
+@given(st.data())
+def test_hostile_messages(
+    kind: type[Message], decode: Callable[[Any], object], data: st.DataObject
+) -> None:
+    """A message of any fields at any values is a value or an ``InputError``, and nothing else."""
+    message = data.draw(anything(kind))
+    with suppress(InputError):
+        decode(message)
+
+
+@given(st.binary(max_size=200), st.sampled_from(DECODERS))
+def test_hostile_bytes(content: bytes, pair: tuple[type[Message], Callable[[Any], object]]) -> None:
+    """Bytes that parse by accident are no worse."""
+    kind, decode = pair
+    with suppress(DecodeError, InputError):
+        decode(kind.FromString(content))
+
+
+_SCALARS: dict[str, st.SearchStrategy[Any]] = {
+    "int": st.sampled_from([0, 1, -1, 2, 10, 2**31 - 1, -(2**31)]) | st.integers(0, 100),
+    "long": st.sampled_from([0, 1, -1, NOW, 2**62, 2**63 - 1, -(2**63)]) | st.integers(0, 100),
+    "float": st.floats(),
+    "bool": st.booleans(),
+    "text": st.sampled_from(["", "a", "lab.1", "no-room", "\x1b[31m", "x" * 20_000, "\0", "é"]),
+    "bytes": st.binary(max_size=5),
+}
+
+
+def anything(kind: type[Message], depth: int = 4) -> st.SearchStrategy[Any]:
+    """Messages of ``kind`` with each field absent or at any value, also of enumerations."""
+
+    @st.composite
+    def made(draw: st.DrawFn) -> Message:
+        message = kind()
+        for field in kind.DESCRIPTOR.fields:
+            if not draw(st.integers(0, 3)):
+                continue
+            if field.message_type is not None:
+                if field.message_type.GetOptions().map_entry or depth == 0:
+                    continue
+                descriptor: Any = field.message_type
+                inner = anything(GetMessageClass(descriptor), depth - 1)
+                if field.is_repeated:
+                    getattr(message, field.name).extend(draw(st.lists(inner, max_size=2)))
+                else:
+                    getattr(message, field.name).CopyFrom(draw(inner))
+                continue
+            scalar = _scalar(field)
+            if field.is_repeated:
+                getattr(message, field.name).extend(draw(st.lists(scalar, max_size=2)))
+            else:
+                setattr(message, field.name, draw(scalar))
+        return message
+
+    return made()
+
+
+def _scalar(field: Any) -> st.SearchStrategy[Any]:
+    if field.type in (field.TYPE_INT64,):
+        return _SCALARS["long"]
+    if field.type in (field.TYPE_INT32, field.TYPE_ENUM):
+        return _SCALARS["int"]
+    if field.type == field.TYPE_UINT32:
+        return st.sampled_from([0, 1, 0o644, 2**32 - 1])
+    if field.type == field.TYPE_DOUBLE:
+        return _SCALARS["float"]
+    if field.type == field.TYPE_BOOL:
+        return _SCALARS["bool"]
+    if field.type == field.TYPE_BYTES:
+        return _SCALARS["bytes"]
+    assert field.type == field.TYPE_STRING, field.name
+    return _SCALARS["text"]
