@@ -277,6 +277,19 @@ class AvailabilityProfile:
             self._check_demand(nodes, 1 if end is None else end - start)
         self._shift(-nodes, start, end, least=None, most=self.capacity)
 
+    def cap(self, nodes: int, start: Instant, end: Instant) -> None:
+        """Let no second of ``[start, end)`` show more than ``nodes`` free, on a copy that is
+        searched under a rule (closed windows). Cannot be undone."""
+        if nodes < 0:
+            self._check_demand(nodes, 1)
+        at = max(start, self.times[0])
+        while at < end:
+            step = bisect_right(self.times, at) - 1
+            until = self.times[step + 1] if step + 1 < len(self.times) else end
+            until = min(until, end)
+            self._shift(min(nodes - self.free[step], 0), at, until, least=None, most=self.capacity)
+            at = until
+
     def advance(self, now: Instant) -> None:
         """Forget everything before ``now``; never goes back."""
         times = self.times

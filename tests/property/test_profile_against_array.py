@@ -218,3 +218,16 @@ def test_senseless_demands_are_input_errors(bad: tuple[int, int, int]) -> None:
 def test_more_than_capacity_never_fits() -> None:
     """A demand above the capacity has no start at all, and that is an answer, not an exception."""
     assert AvailabilityProfile(2).earliest_fit(3, 10, 0) is None
+
+
+@given(books, st.integers(0, CAPACITY), st.integers(0, HORIZON_S), st.integers(1, 30))
+def test_cap_is_a_minimum_over_its_window(
+    bookings: list[tuple[int, int, int | None]], nodes: int, start: int, length_s: int
+) -> None:
+    """Inside the window no second shows more than the cap, outside nothing changes."""
+    profile, array = filled(bookings)
+    profile.cap(nodes, start, start + length_s)
+    profile.validate()
+    window = range(start, start + length_s)
+    expected = [min(free, nodes) if s in window else free for s, free in enumerate(array.free)]
+    assert [profile.free_at(s) for s in range(2 * HORIZON_S)] == expected
