@@ -98,6 +98,13 @@ class DemoGrid:
             if event.get("name") == name and "exit" in event:
                 return
 
+    def ended_sites(self) -> Iterator[str]:
+        """Wait for ever, and name each site whose daemon ends."""
+        while True:
+            event = self._next_event(None)
+            if "exit" in event:
+                yield str(event["name"])
+
     def _order(self, command: dict[str, object]) -> None:
         stdin = self._keeper.stdin
         assert stdin is not None
@@ -107,11 +114,11 @@ class DemoGrid:
         except BrokenPipeError:
             raise UnavailableError("the keeper of the demonstration is gone") from None
 
-    def _next_event(self) -> dict[str, object]:
+    def _next_event(self, timeout_s: float | None = START_S) -> dict[str, object]:
         """The next line of the keeper's."""
         while b"\n" not in self._buffer:
-            if not self._selector.select(START_S):
-                raise UnavailableError(f"the grid did not start within {START_S:.0f} s")
+            if not self._selector.select(timeout_s):
+                raise UnavailableError(f"the grid did not start within {timeout_s:.0f} s")
             assert self._keeper.stdout is not None
             content = os.read(self._keeper.stdout.fileno(), 65_536)
             if not content:

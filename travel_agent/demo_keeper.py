@@ -36,6 +36,9 @@ KILL_S = 10.0
 """How long what remains may take to die: only a process in the kernel's hands takes longer than a
 moment."""
 PASS_S = 0.02
+PLACE_BYTES_MAX = 40
+"""Longest path of the folder for temporary files: a site's local socket lies some 65 bytes deeper,
+and its path has at most 107."""
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
 LINE_BYTES_MAX = 1 << 20
 
@@ -218,7 +221,10 @@ def main(prefix: str) -> None:
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    Keeper(tempfile.mkdtemp(prefix=prefix)).run()
+    place = tempfile.gettempdir()
+    if len(os.fsencode(place)) > PLACE_BYTES_MAX:
+        place = "/tmp"
+    Keeper(tempfile.mkdtemp(prefix=prefix, dir=place)).run()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,15 +180,14 @@ def test_interrupted_while_starting_it_leaves_nothing(
     tmp_path: Path, marker: str, delay_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C at any moment: before the imports, while keys are made, while daemons come up."""
-    place = tmp_path / "place"
-    place.mkdir()
+    place = Path(tempfile.mkdtemp(prefix="grid-"))
     monkeypatch.setenv("TMPDIR", str(place))
     with _start_host(tmp_path) as host:
         time.sleep(delay_s)
         host.send_signal(signal.SIGINT)
         host.wait(PATIENCE_S)
     _await_end(marker, tmp_path / "nothing")
-    assert list(place.iterdir()) == []
+    place.rmdir()  # which it could not be if anything were left in it
 
 
 def test_a_keeper_that_is_killed_takes_the_grid_along(tmp_path: Path, marker: str) -> None:
