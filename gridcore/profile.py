@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from gridcore.errors import ConflictError, InputError
@@ -66,6 +66,18 @@ class AvailabilityProfile:
         self.capacity = capacity
         self.times = [origin]
         self.free = [capacity]
+
+    @classmethod
+    def from_steps(cls, capacity: int, steps: Sequence[tuple[Instant, int]]) -> AvailabilityProfile:
+        """The profile that ``steps`` would list; ``InputError`` when none would."""
+        profile = cls(capacity)
+        profile.times = [start for start, _ in steps]
+        profile.free = [free for _, free in steps]
+        try:
+            profile.validate()
+        except (AssertionError, ValueError) as fault:
+            raise InputError(f"not the steps of a profile: {fault}") from None
+        return profile
 
     # -- questions ---------------------------------------------------------------------------------
 

@@ -9,14 +9,24 @@ from gridcore.instants import Instant
 from gridcore.jobs import JobSpec
 from gridcore.reservations import Decline, DeclineRule
 from local_sched.jobs import Job
+from local_sched.policies.policy import Policy, view_of_waiting
+from local_sched.policies.views_of_site import site_view
 from local_sched.scheduler import LocalScheduler, SchedulerMode
 from local_sched.usage import Usage
 
 
 def admit(
-    scheduler: LocalScheduler, spec: JobSpec, owner: str, job_id: str, now: Instant
+    scheduler: LocalScheduler,
+    spec: JobSpec,
+    owner: str,
+    job_id: str,
+    now: Instant,
+    policy: Policy | None = None,
 ) -> Job | Decline:
-    """The job, ready for ``submit``, or the rule that refuses it."""
+    """The job, ready for ``submit``, or the rule that refuses it.
+
+    ``policy``: asked last, on a view of the job's class; a job that goes into a reservation is paid
+    for and promised by that, so no policy is asked."""
     limits = scheduler.config.limits
     if scheduler.mode is SchedulerMode.STOPPED:
         return _refuse(DeclineRule.SUSPENDED, "the site accepts no jobs at the moment")
@@ -32,6 +42,11 @@ def admit(
     job = Job(job_id, spec.nodes, spec.limit_s, now, owner, spec.account, class_name, spec)
     if spec.reservation_id:
         job.bound_to = (spec.reservation_id,)
+    elif policy is not None:
+        answer = policy.admit(site_view(scheduler, class_name, now), view_of_waiting(job))
+        if isinstance(answer, Decline):
+            return answer
+        job.deadline = answer.deadline
     return job
 
 

@@ -1,10 +1,12 @@
-"""Read-only questions about the queue: why a job waits, when it would start, what fits now.
+"""Read-only questions about the queue: why a job waits, when it would start, what fits now, in
+which order jobs are served, and what the nodes are doing.
 
 They answer from copies; asking changes nothing, however often it is done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from gridcore.errors import NotFoundError
@@ -42,6 +44,38 @@ class BackfillWindow:
     """``None``: without end."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePlace:
+    """Where a waiting job stands among those that wait for the same nodes."""
+
+    job: Job
+    position: int
+    """1 is served next; jobs bound to reservations are not in line and have 0."""
+    reason: WaitReason
+    terms: Mapping[str, float]
+    """Weighted terms of the priority by name; empty where the order is not by priority."""
+
+    @property
+    def priority(self) -> float | None:
+        """Their sum; ``None`` where the order is not by priority."""
+        return sum(self.terms.values()) if self.terms else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCount:
+    """What the nodes of a class do at one moment; ``busy + idle + down`` is ``nodes``."""
+
+    resource_class: str
+    nodes: int
+    busy: int
+    """Up, and with a job on them."""
+    idle: int
+    """Up, without a job."""
+    reserved: int
+    """Of the idle ones: kept for a running reservation, whatever its jobs use."""
+    down: int
+
+
 def why(scheduler: LocalScheduler, job_id: str, now: Instant) -> Explanation:
     """The place and the reason of a job that is waiting, running or still remembered."""
     job = scheduler.waiting.get(job_id)
@@ -59,7 +93,7 @@ def why(scheduler: LocalScheduler, job_id: str, now: Instant) -> Explanation:
     return Explanation(
         job_id=job_id,
         state=job.state,
-        reason=str(_reason(scheduler, job)),
+        reason=str(waiting_reason(scheduler, job)),
         planned_start=starts.get(job_id),
         is_promised=job.planned_start is not None and pool.backfill.rule.keeps_places,
         jobs_before=order.index(job),
@@ -67,17 +101,26 @@ def why(scheduler: LocalScheduler, job_id: str, now: Instant) -> Explanation:
     )
 
 
-def _reason(scheduler: LocalScheduler, job: Job) -> WaitReason:
+def waiting_reason(scheduler: LocalScheduler, job: Job) -> WaitReason:
+    """Why a job that waits does not run."""
+    if job.bound_to:
+        return job.reason
     pool = scheduler.pools[job.class_name]
+    return _reason(scheduler, job, pool.set_aside, pool.queue.arrivals)
+
+
+def _reason(
+    scheduler: LocalScheduler, job: Job, aside: Container[Job], arrivals: Container[Job]
+) -> WaitReason:
     if scheduler.mode is not SchedulerMode.RUNNING:
         return WaitReason.SITE_SUSPENDED
-    if job in pool.set_aside:
+    if job in aside:
         return job.reason
-    if job in pool.queue.arrivals:
+    if job in arrivals:
         return WaitReason.NEW
     if job.planned_start is not None:
         return WaitReason.NO_ROOM
-    depth = pool.backfill.rule.depth
+    depth = scheduler.pools[job.class_name].backfill.rule.depth
     if depth is None:
         return WaitReason.TOO_FEW_NODES
     return WaitReason.QUEUE_BLOCKED if depth == 0 else WaitReason.BEHIND_OTHERS
@@ -111,3 +154,51 @@ def backfill_windows(
     if nodes > 0:
         windows.append(BackfillWindow(resource_class=class_name, nodes=nodes, duration_s=None))
     return windows
+
+
+def service_order(scheduler: LocalScheduler, now: Instant) -> list[QueuePlace]:
+    """Everything that waits: class by class as it would be served, then what is bound to
+    reservations. O(n log n); no plan is made for it.
+    """
+    places = []
+    for pool in scheduler.pools.values():
+        terms = pool.queue.order.terms
+        aside, arrivals = frozenset(pool.set_aside), frozenset(pool.queue.arrivals)
+        for position, job in enumerate(pool.in_order(now), start=1):
+            places.append(
+                QueuePlace(
+                    job=job,
+                    position=position,
+                    reason=_reason(scheduler, job, aside, arrivals),
+                    terms={} if terms is None else terms(job, now),
+                )
+            )
+    places += [
+        QueuePlace(job=job, position=0, reason=job.reason, terms={})
+        for job in scheduler.reservation_jobs.waiting.values()
+    ]
+    return places
+
+
+def node_counts(scheduler: LocalScheduler, now: Instant) -> list[NodeCount]:
+    """What every class's nodes do, for classes whose nodes have names (all of a live site)."""
+    kept = dict.fromkeys(scheduler.pools, 0)
+    for reservation in scheduler.reservation_jobs.running_now(now):
+        kept[reservation.resource_class] += scheduler.reservation_jobs.unused_nodes(reservation)
+    counts = []
+    for name, pool in scheduler.pools.items():
+        if pool.nodes is None:
+            continue
+        nodes, idle = len(pool.nodes.names), pool.nodes.idle.bit_count()
+        down = pool.nodes.down.bit_count()
+        counts.append(
+            NodeCount(
+                resource_class=name,
+                nodes=nodes,
+                busy=nodes - idle - down,
+                idle=idle,
+                reserved=min(kept[name], idle),
+                down=down,
+            )
+        )
+    return counts

@@ -127,6 +127,12 @@ class ResourcePool:
         key = self.queue.order.key
         return sorted([*self.queue.jobs, *self.set_aside], key=lambda job: key(job, now))
 
+    @property
+    def nodes_up(self) -> int:
+        """Nodes of the class that are not down."""
+        down = 0 if self.nodes is None else self.nodes.down.bit_count()
+        return self.profile.capacity - down
+
     def remove(self, job: Job) -> None:
         """A waiting job leaves the queue without having started."""
         if job in self.set_aside:

@@ -8,18 +8,16 @@ No rule of scheduling is in here.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
-from types import MappingProxyType
 from typing import Final
 
 from gridcore.errors import InputError
 from gridcore.instants import Instant
 from gridcore.profile import AvailabilityProfile
-from local_sched.backfill import BackfillRule
 from local_sched.jobs import Job
-from local_sched.ordering import EARLIEST_DEADLINE, SHORTEST_FIRST
+from local_sched.policies.registry import policy_named
 from local_sched.resource_pools import ResourcePool
 from local_sched.scheduler import LocalScheduler
 from local_sched.scheduler_config import OverrunRule, SchedulerConfig
@@ -45,27 +43,12 @@ class TieRule(enum.StrEnum):
     """All ends and all arrivals, then one cycle: what a live site does (AccaSim, batsched)."""
 
 
-POLICIES: Final[Mapping[str, SchedulerConfig]] = MappingProxyType(
-    {
-        "fcfs": SchedulerConfig(backfill=BackfillRule(depth=0)),
-        "sjf": SchedulerConfig(order=SHORTEST_FIRST, backfill=BackfillRule(depth=0)),
-        "edf": SchedulerConfig(order=EARLIEST_DEADLINE, backfill=BackfillRule(depth=0)),
-        "easy": SchedulerConfig(backfill=BackfillRule(depth=1)),
-        "easy-sjbf": SchedulerConfig(backfill=BackfillRule(depth=1, fillers=SHORTEST_FIRST)),
-        "conservative": SchedulerConfig(backfill=BackfillRule()),
-        "replan": SchedulerConfig(backfill=BackfillRule(keeps_places=False)),
-    }
-)
-"""What ``gurlab replay --policy`` knows."""
-
-
 def policy(name: str) -> SchedulerConfig:
-    """The configuration called ``name``; ``InputError`` lists the known ones."""
-    try:
-        return POLICIES[name]
-    except KeyError:
-        known = ", ".join(POLICIES)
-        raise InputError(f"unknown policy {name[:40]!r}", hint=f"known: {known}") from None
+    """A scheduler's configuration with the policy called ``name``; ``InputError`` lists the
+    known.
+    """
+    chosen = policy_named(name)
+    return SchedulerConfig(order=chosen.order, backfill=chosen.backfill)
 
 
 def replay(

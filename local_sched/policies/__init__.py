@@ -1,5 +1,5 @@
-"""Site policies: plain functions from a frozen view of the site to an order of jobs.
+"""Site policies: who is admitted, who is served first, where a job is put.
 
-A policy has no clock, no input or output and no memory, so that every policy answers the same
-laws in the tests.
-"""
+A policy sees a frozen ``SiteView`` and nothing else: no clock, no input or output, no memory of its
+own, and never a true run time. Every policy therefore answers the same laws in the tests, and
+serves live jobs and replayed ones alike. The loop around it is ``local_sched.backfill``."""
