@@ -16,6 +16,7 @@ from gridcore.callers import Caller
 from gridcore.jobs import JobSpec, JobView
 from gridcore.reservations import Availability, Decline, Reservation, ReservationRequest
 from gridcore.summaries import CalendarSummary, SummaryDelta
+from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,10 @@ class CalendarPort(Protocol):
         self, reservation_id: str, request: ReservationRequest
     ) -> Reservation | Decline:
         """New window or size in one step; the old stays unless the new is granted."""
+        ...
+
+    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
+        """One question to an acceptor of a trip's outcome; durable before it is answered."""
         ...
 
     def subscribe(self) -> AsyncIterator[CalendarSummary | SummaryDelta]:

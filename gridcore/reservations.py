@@ -89,6 +89,17 @@ def next_state(state: ReservationState, event: ReservationEvent) -> ReservationS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptor:
+    """A site that keeps the outcome of a trip, and where the other participants reach it."""
+
+    site: str
+    endpoint: str
+
+    def __post_init__(self) -> None:
+        check_id("site", self.site)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TripRef:
     """The trip a reservation is a leg of. Every participant learns all participants with the first
     hold.
@@ -97,17 +108,28 @@ class TripRef:
     trip_id: str
     leg: str
     """Name of this leg, unique within the trip."""
+    attempt: int = 1
+    """Number of the attempt to make the trip whole; each has an outcome of its own."""
     participants: tuple[str, ...] = ()
     """Names of all sites that hold a leg, in the order of the legs; the same at every participant.
     """
-    acceptors: tuple[str, ...] = ()
-    """Sites that keep the outcome of the trip, 2F+1 of them; empty: the single participant decides
-    alone.
+    acceptors: tuple[Acceptor, ...] = ()
+    """Sites that keep the outcome of the attempt, 2F+1 of them; empty: the single participant
+    decides alone, by its own book.
     """
+    ends_at: Instant = 0
+    """When the last leg ends; acceptors remember the outcome until then."""
 
     def __post_init__(self) -> None:
         check_id("trip id", self.trip_id)
         check_id("leg name", self.leg)
+        if self.attempt < 1:
+            raise InputError(f"attempts are counted from 1: {self.attempt}")
+
+    @property
+    def instance(self) -> str:
+        """Names the attempt wherever its outcome is asked for."""
+        return f"{self.trip_id}/{self.attempt}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

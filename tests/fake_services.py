@@ -47,6 +47,7 @@ from gridcore.summaries import (
     SummarySlot,
     delta_between,
 )
+from gridcore.trip_consensus import AcceptorAnswer, AcceptorState, VoteQuestion, answer_vote
 from gridio.clock import Clock
 from tests.builders import a_calendar
 
@@ -65,6 +66,7 @@ class FakeSite:
         self.output: dict[str, bytes] = {}
         self.bound: dict[str, tuple[str, ...]] = {}
         self.subscribers = 0
+        self.votes: dict[str, AcceptorState] = {}
         """Streams that are open now."""
         self.chunks_made = 0
         """Pieces of endless output that were asked for."""
@@ -204,6 +206,14 @@ class FakeCalendarPort:
         owner = self._owner(request)
         answer, events = self._site.calendar.decide_amend(reservation_id, request, owner, now)
         await self._site.carry_out(events)
+        return answer
+
+    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
+        """An acceptor with nothing but a memory."""
+        votes = self._site.votes
+        votes[question.instance], answer = answer_vote(
+            votes.get(question.instance), question, self._site.calendar.site
+        )
         return answer
 
     async def subscribe(self) -> AsyncIterator[CalendarSummary | SummaryDelta]:

@@ -13,6 +13,7 @@ from gridcore.reservations import (
     DURATION_LIMIT_S,
     ID_LENGTH_MAX,
     NODES_LIMIT,
+    Acceptor,
     Availability,
     Decline,
     DeclineRule,
@@ -30,6 +31,15 @@ from gridcore.summaries import (
     SummaryDelta,
     SummarySlot,
 )
+from gridcore.trip_consensus import (
+    ACCEPTORS_MAX,
+    AcceptorAnswer,
+    Ballot,
+    Outcome,
+    Phase,
+    Vote,
+    VoteQuestion,
+)
 from gridio.rpc.codec_checks import COUNT_MAX, INSTANT_MAX
 
 ID_LETTERS = "abcXYZ019._:/+-"
@@ -46,8 +56,42 @@ nodes = st.integers(1, NODES_LIMIT)
 tuples_of_names = st.lists(names, max_size=3).map(tuple)
 moments = st.floats(0, INSTANT_MAX, allow_nan=False)
 
+acceptors = st.builds(Acceptor, site=ids, endpoint=maybe_names)
 trips = st.builds(
-    TripRef, trip_id=ids, leg=ids, participants=tuples_of_names, acceptors=tuples_of_names
+    TripRef,
+    trip_id=ids,
+    leg=ids,
+    attempt=st.integers(1, 1000),
+    participants=tuples_of_names,
+    acceptors=st.lists(acceptors, max_size=ACCEPTORS_MAX).map(tuple),
+    ends_at=instants,
+)
+ballots = st.builds(Ballot, st.integers(1, 1000), ids)
+outcomes = st.sampled_from(Outcome)
+vote_questions = st.one_of(
+    st.builds(
+        VoteQuestion,
+        instance=ids,
+        phase=st.just(Phase.PREPARE),
+        ballot=ballots,
+        keep_until=instants,
+    ),
+    st.builds(
+        VoteQuestion,
+        instance=ids,
+        phase=st.just(Phase.ACCEPT),
+        ballot=ballots,
+        outcome=outcomes,
+        keep_until=instants,
+    ),
+    st.builds(VoteQuestion, instance=ids, phase=st.just(Phase.LEARN)),
+)
+vote_answers = st.builds(
+    AcceptorAnswer,
+    acceptor=ids,
+    is_granted=st.booleans(),
+    promised=ballots,
+    vote=st.none() | st.builds(Vote, ballot=ballots, outcome=outcomes),
 )
 
 

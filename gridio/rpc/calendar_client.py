@@ -8,6 +8,7 @@ from contextlib import aclosing
 from gridcore.ports import SiteDescription
 from gridcore.reservations import Availability, Decline, Reservation, ReservationRequest
 from gridcore.summaries import CalendarSummary, SummaryDelta
+from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridio.clock import Clock
 from gridio.rpc import verbs
 from gridio.rpc.codec import decode_answer, encode_request
@@ -18,6 +19,7 @@ from gridio.rpc.codec_calendar import (
     encode_inquiry,
 )
 from gridio.rpc.codec_checks import build
+from gridio.rpc.codec_votes import decode_vote_answer, encode_vote_question
 from gridio.rpc.wire import Wire, understood
 from gridwire.v1 import calendar_pb2 as pb
 
@@ -52,6 +54,11 @@ class WireCalendar:
         asked_at = self._clock.now_precise()
         answer = await self._wire.ask(verbs.COMMIT, question)
         return understood(self._wire, decode_answer, answer, asked_at)
+
+    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
+        """One question to an acceptor."""
+        answer = await self._wire.ask(verbs.VOTE, encode_vote_question(question))
+        return understood(self._wire, decode_vote_answer, answer)
 
     async def release(self, reservation_id: str) -> None:
         """Undo a hold or cancel a reservation."""

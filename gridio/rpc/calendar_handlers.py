@@ -21,6 +21,7 @@ from gridio.rpc.codec_calendar import (
     encode_news,
 )
 from gridio.rpc.codec_checks import refuse
+from gridio.rpc.codec_votes import decode_vote_question, encode_vote_answer
 from gridio.rpc.handlers import Handlers, closing
 from gridwire.v1 import calendar_pb2 as pb
 from gridwire.v1 import common_pb2
@@ -39,6 +40,7 @@ class CalendarHandlers(Handlers[CalendarPort]):
                 verbs.COMMIT: self.commit,
                 verbs.RELEASE: self.release,
                 verbs.AMEND: self.amend,
+                verbs.VOTE: self.vote,
             },
             reply_stream={verbs.SUBSCRIBE: self.subscribe},
         )
@@ -50,6 +52,10 @@ class CalendarHandlers(Handlers[CalendarPort]):
     async def inquire(self, port: CalendarPort, message: pb.InquireRequest) -> pb.InquireReply:
         """Look, without any effect."""
         return encode_answers(await port.inquire(decode_inquiry(message)))
+
+    async def vote(self, port: CalendarPort, message: pb.VoteRequest) -> pb.VoteReply:
+        """One question to an acceptor."""
+        return encode_vote_answer(await port.vote(decode_vote_question(message)))
 
     async def reserve(
         self, port: CalendarPort, message: pb.ReserveRequest

@@ -16,6 +16,7 @@ from gridcore.instants import Interval
 from gridcore.reservations import (
     DURATION_LIMIT_S,
     NODES_LIMIT,
+    Acceptor,
     Decline,
     DeclineRule,
     Reservation,
@@ -26,7 +27,9 @@ from gridcore.reservations import (
     check_id,
 )
 from gridcore.summaries import CalendarSummary, CalendarVersion, ClassSummary, SummarySlot
+from gridcore.trip_consensus import ACCEPTORS_MAX
 from gridio.rpc.codec_checks import (
+    TEXT_LENGTH_MAX,
     build,
     count,
     instant,
@@ -62,8 +65,12 @@ def encode_trip(trip: TripRef) -> pb.TripRef:
         pb.TripRef,
         trip_id=trip.trip_id,
         leg=trip.leg,
+        attempt=trip.attempt,
         participants=trip.participants,
-        acceptors=trip.acceptors,
+        acceptors=[
+            build(pb.Acceptor, site=each.site, endpoint=each.endpoint) for each in trip.acceptors
+        ],
+        ends_at=trip.ends_at,
     )
 
 
@@ -72,8 +79,16 @@ def decode_trip(message: pb.TripRef) -> TripRef:
     return TripRef(
         trip_id=message.trip_id,
         leg=message.leg,
+        attempt=count("trip.attempt", message.attempt, 1),
         participants=labels("trip.participants", message.participants),
-        acceptors=labels("trip.acceptors", message.acceptors),
+        acceptors=tuple(
+            Acceptor(
+                site=each.site,
+                endpoint=label("trip.acceptors.endpoint", each.endpoint, TEXT_LENGTH_MAX),
+            )
+            for each in items("trip.acceptors", message.acceptors, ACCEPTORS_MAX)
+        ),
+        ends_at=instant("trip.ends_at", message.ends_at),
     )
 
 

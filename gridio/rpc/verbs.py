@@ -112,6 +112,7 @@ RELEASE: Final = _calendar(
     "Release", _c.ReleaseRequest, _c.ReleaseReply, PROMISE_DEADLINE_S, **_PERSISTENT
 )
 AMEND: Final = _calendar("Amend", _c.AmendRequest, _v.ReservationOrDecline, PROMISE_DEADLINE_S)
+VOTE: Final = _calendar("Vote", _c.VoteRequest, _c.VoteReply, PROMISE_DEADLINE_S)
 SUBSCRIBE: Final = _calendar(
     "Subscribe", _c.SubscribeRequest, _c.CalendarNews, STREAM_DEADLINE_S, **_STREAM
 )

@@ -1,11 +1,32 @@
 from gridwire.v1 import common_pb2 as _common_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class TripOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TRIP_OUTCOME_UNSPECIFIED: _ClassVar[TripOutcome]
+    TRIP_OUTCOME_COMMIT: _ClassVar[TripOutcome]
+    TRIP_OUTCOME_ABORT: _ClassVar[TripOutcome]
+
+class VotePhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VOTE_PHASE_UNSPECIFIED: _ClassVar[VotePhase]
+    VOTE_PHASE_PREPARE: _ClassVar[VotePhase]
+    VOTE_PHASE_ACCEPT: _ClassVar[VotePhase]
+    VOTE_PHASE_LEARN: _ClassVar[VotePhase]
+TRIP_OUTCOME_UNSPECIFIED: TripOutcome
+TRIP_OUTCOME_COMMIT: TripOutcome
+TRIP_OUTCOME_ABORT: TripOutcome
+VOTE_PHASE_UNSPECIFIED: VotePhase
+VOTE_PHASE_PREPARE: VotePhase
+VOTE_PHASE_ACCEPT: VotePhase
+VOTE_PHASE_LEARN: VotePhase
 
 class DescribeRequest(_message.Message):
     __slots__ = ()
@@ -102,6 +123,42 @@ class AmendRequest(_message.Message):
     reservation_id: str
     request: _common_pb2.ReservationRequest
     def __init__(self, reservation_id: _Optional[str] = ..., request: _Optional[_Union[_common_pb2.ReservationRequest, _Mapping]] = ...) -> None: ...
+
+class Ballot(_message.Message):
+    __slots__ = ("round", "proposer")
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    PROPOSER_FIELD_NUMBER: _ClassVar[int]
+    round: int
+    proposer: str
+    def __init__(self, round: _Optional[int] = ..., proposer: _Optional[str] = ...) -> None: ...
+
+class VoteRequest(_message.Message):
+    __slots__ = ("instance", "phase", "ballot", "outcome", "keep_until")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    BALLOT_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    KEEP_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    phase: VotePhase
+    ballot: Ballot
+    outcome: TripOutcome
+    keep_until: int
+    def __init__(self, instance: _Optional[str] = ..., phase: _Optional[_Union[VotePhase, str]] = ..., ballot: _Optional[_Union[Ballot, _Mapping]] = ..., outcome: _Optional[_Union[TripOutcome, str]] = ..., keep_until: _Optional[int] = ...) -> None: ...
+
+class VoteReply(_message.Message):
+    __slots__ = ("acceptor", "is_granted", "promised", "accepted_ballot", "accepted")
+    ACCEPTOR_FIELD_NUMBER: _ClassVar[int]
+    IS_GRANTED_FIELD_NUMBER: _ClassVar[int]
+    PROMISED_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_BALLOT_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    acceptor: str
+    is_granted: bool
+    promised: Ballot
+    accepted_ballot: Ballot
+    accepted: TripOutcome
+    def __init__(self, acceptor: _Optional[str] = ..., is_granted: _Optional[bool] = ..., promised: _Optional[_Union[Ballot, _Mapping]] = ..., accepted_ballot: _Optional[_Union[Ballot, _Mapping]] = ..., accepted: _Optional[_Union[TripOutcome, str]] = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
     __slots__ = ()

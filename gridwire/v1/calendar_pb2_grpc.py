@@ -65,6 +65,11 @@ class CalendarServiceStub:
                 request_serializer=gridwire_dot_v1_dot_calendar__pb2.AmendRequest.SerializeToString,
                 response_deserializer=gridwire_dot_v1_dot_common__pb2.ReservationOrDecline.FromString,
                 _registered_method=True)
+        self.Vote = channel.unary_unary(
+                '/gridwire.v1.CalendarService/Vote',
+                request_serializer=gridwire_dot_v1_dot_calendar__pb2.VoteRequest.SerializeToString,
+                response_deserializer=gridwire_dot_v1_dot_calendar__pb2.VoteReply.FromString,
+                _registered_method=True)
         self.Subscribe = channel.unary_stream(
                 '/gridwire.v1.CalendarService/Subscribe',
                 request_serializer=gridwire_dot_v1_dot_calendar__pb2.SubscribeRequest.SerializeToString,
@@ -117,6 +122,14 @@ class CalendarServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Vote(self, request, context):
+        """One question to an acceptor of a trip's outcome (docs/protocol.md). It SHALL be durable before it
+        is answered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Subscribe(self, request, context):
         """A full summary first, then changes; after a gap or a new epoch a full summary again.
         """
@@ -156,6 +169,11 @@ def add_CalendarServiceServicer_to_server(servicer, server):
                     servicer.Amend,
                     request_deserializer=gridwire_dot_v1_dot_calendar__pb2.AmendRequest.FromString,
                     response_serializer=gridwire_dot_v1_dot_common__pb2.ReservationOrDecline.SerializeToString,
+            ),
+            'Vote': grpc.unary_unary_rpc_method_handler(
+                    servicer.Vote,
+                    request_deserializer=gridwire_dot_v1_dot_calendar__pb2.VoteRequest.FromString,
+                    response_serializer=gridwire_dot_v1_dot_calendar__pb2.VoteReply.SerializeToString,
             ),
             'Subscribe': grpc.unary_stream_rpc_method_handler(
                     servicer.Subscribe,
@@ -325,6 +343,33 @@ class CalendarService:
             '/gridwire.v1.CalendarService/Amend',
             gridwire_dot_v1_dot_calendar__pb2.AmendRequest.SerializeToString,
             gridwire_dot_v1_dot_common__pb2.ReservationOrDecline.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Vote(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gridwire.v1.CalendarService/Vote',
+            gridwire_dot_v1_dot_calendar__pb2.VoteRequest.SerializeToString,
+            gridwire_dot_v1_dot_calendar__pb2.VoteReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -33,16 +33,28 @@ class Interval(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class TripRef(_message.Message):
-    __slots__ = ("trip_id", "leg", "participants", "acceptors")
+    __slots__ = ("trip_id", "leg", "participants", "acceptors", "attempt", "ends_at")
     TRIP_ID_FIELD_NUMBER: _ClassVar[int]
     LEG_FIELD_NUMBER: _ClassVar[int]
     PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
     ACCEPTORS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    ENDS_AT_FIELD_NUMBER: _ClassVar[int]
     trip_id: str
     leg: str
     participants: _containers.RepeatedScalarFieldContainer[str]
-    acceptors: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, trip_id: _Optional[str] = ..., leg: _Optional[str] = ..., participants: _Optional[_Iterable[str]] = ..., acceptors: _Optional[_Iterable[str]] = ...) -> None: ...
+    acceptors: _containers.RepeatedCompositeFieldContainer[Acceptor]
+    attempt: int
+    ends_at: int
+    def __init__(self, trip_id: _Optional[str] = ..., leg: _Optional[str] = ..., participants: _Optional[_Iterable[str]] = ..., acceptors: _Optional[_Iterable[_Union[Acceptor, _Mapping]]] = ..., attempt: _Optional[int] = ..., ends_at: _Optional[int] = ...) -> None: ...
+
+class Acceptor(_message.Message):
+    __slots__ = ("site", "endpoint")
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    site: str
+    endpoint: str
+    def __init__(self, site: _Optional[str] = ..., endpoint: _Optional[str] = ...) -> None: ...
 
 class ReservationRequest(_message.Message):
     __slots__ = ("request_id", "account", "nodes_min", "nodes_max", "duration_s", "earliest_start", "latest_end", "features", "budget_millicredits", "start_may_advance", "notify_email", "trip", "replaces", "beneficiary")

@@ -26,6 +26,7 @@ from gridcore.errors import (
 from gridcore.jobs import JobSpec, JobState, JobView
 from gridcore.ports import OutputChunk
 from gridcore.reservations import (
+    Acceptor,
     Availability,
     Decline,
     DeclineRule,
@@ -168,7 +169,12 @@ async def test_inquire_answers_each_window_in_order(world: World) -> None:
 async def test_hold_commit_release(world: World) -> None:
     """Two phases, each of them idempotent; the answer is the entry of the owner's own book."""
     calendar = world.connection.calendar
-    trip = TripRef(trip_id="trip-1", leg="left", participants=("lab", "west"), acceptors=("lab",))
+    trip = TripRef(
+        trip_id="trip-1",
+        leg="left",
+        participants=("lab", "west"),
+        acceptors=(Acceptor(site="lab", endpoint="lab:1"),),
+    )
     held = await _held(world, trip=trip, features=(), budget_millicredits=0, nodes=(1, 3))
     assert held == world.site.calendar.get(held.reservation_id)
     assert (held.state, held.nodes, held.owner) == (ReservationState.HELD, 3, "ada")

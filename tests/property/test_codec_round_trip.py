@@ -24,7 +24,8 @@ from gridcore.reservations import (
     ReservationState,
 )
 from gridcore.summaries import CalendarSummary, SummaryDelta
-from gridio.rpc import codec, codec_calendar, codec_site
+from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
+from gridio.rpc import codec, codec_calendar, codec_site, codec_votes
 from gridwire.v1 import calendar_pb2, common_pb2, site_pb2
 from tests import wire_values
 
@@ -68,6 +69,16 @@ def test_lifetimes_survive_wrong_clocks(
     lives_s = max(0.0, hold.hold_expires_at - answered_at)
     seems_s = seen.hold_expires_at - (answered_at - skew_s)
     assert lives_s - travelled_s - 2.001 <= seems_s <= lives_s + 0.001
+
+
+@given(wire_values.vote_questions, wire_values.vote_answers)
+def test_votes(question: VoteQuestion, answer: AcceptorAnswer) -> None:
+    """A question to an acceptor and its answer arrive as they were sent."""
+    assert (
+        codec_votes.decode_vote_question(carried(codec_votes.encode_vote_question(question)))
+        == question
+    )
+    assert codec_votes.decode_vote_answer(carried(codec_votes.encode_vote_answer(answer))) == answer
 
 
 @given(st.one_of(wire_values.summaries, wire_values.deltas))
