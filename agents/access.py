@@ -20,7 +20,7 @@ def require_login(caller: Caller, verb: str) -> str:
 
 
 def account_of(caller: Caller, wanted: str) -> str:
-    """The account to charge: the one wanted, or the caller's first where the choice is the site's."""
+    """The account to charge: the one wanted, or the caller's first where the site may choose."""
     if wanted in ("", DEFAULT_ACCOUNT):
         return caller.accounts[0] if caller.accounts else caller.owner
     if not caller.may_charge(wanted):

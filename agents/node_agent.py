@@ -38,6 +38,7 @@ from gridcore.summarising import summarise
 from gridio.alarms import Alarm
 from gridio.publishing import CalendarPublisher
 from gridio.records import EventCodec
+from local_sched.queries import waiting_reason
 
 if TYPE_CHECKING:
     from agents.areas import Areas
@@ -134,7 +135,8 @@ class NodeAgent:
         job = self.scheduler.waiting.get(job_id)
         if job is None or view.state is not JobState.QUEUED:
             return view
-        return replace(view, planned_start=job.planned_start, reason=job.reason.value)
+        reason = waiting_reason(self.scheduler, job)
+        return replace(view, planned_start=job.planned_start, reason=reason.value)
 
     # -- promises ----------------------------------------------------------------------------------
 

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from agents import queue_questions
+from agents.question_words import number, only, texts, word
 from gridcore.callers import Caller, Role
 from gridcore.errors import InputError
-from local_sched.queries import backfill_windows, estimate, why
+from local_sched.queries import Explanation, backfill_windows, estimate, why
 
 if TYPE_CHECKING:
     from agents.node_agent import NodeAgent
@@ -31,29 +33,38 @@ def answer_query(
 
 
 def _why(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> object:
-    job_id = _word(arguments, "job")
-    agent.jobs.get(job_id, None if caller.role is Role.ADMIN else caller.owner)
+    only(arguments, "job")
+    job_id = word(arguments, "job")
+    view = agent.jobs.get(job_id, None if caller.role is Role.ADMIN else caller.owner)
+    if job_id not in agent.scheduler.waiting:
+        # What became of it is journaled; the scheduler's memory begins with the daemon's start.
+        return asdict(Explanation(job_id=job_id, state=view.state, reason=view.reason))
     return asdict(why(agent.scheduler, job_id, agent.clock.now()))
 
 
 def _estimate(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> object:
-    nodes, limit_s = _number(arguments, "nodes"), _number(arguments, "duration_s")
+    only(arguments, "nodes", "duration_s", "features")
+    nodes, limit_s = number(arguments, "nodes"), number(arguments, "duration_s")
+    features = frozenset(texts(arguments, "features"))
     now = agent.clock.now()
     starts = {
         name: estimate(agent.scheduler, name, nodes, limit_s, now)
-        for name in agent.calendar.classes
+        for name, each in agent.calendar.classes.items()
+        if features.issubset(each.features)
     }
-    return {"starts": starts}
+    return {"as_of": now, "starts": starts}
 
 
 def _backfill(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> object:
+    only(arguments)
     now = agent.clock.now()
     return {
+        "as_of": now,
         "windows": [
             asdict(window)
             for name in agent.calendar.classes
             for window in backfill_windows(agent.scheduler, name, now)
-        ]
+        ],
     }
 
 
@@ -61,17 +72,9 @@ QUESTIONS: Final[Mapping[str, Callable[[NodeAgent, Caller, Mapping[str, str]], o
     "why": _why,
     "estimate": _estimate,
     "backfill": _backfill,
+    "queue": queue_questions.queue,
+    "history": queue_questions.history,
+    "priority": queue_questions.priority,
+    "bindings": queue_questions.bindings,
+    "nodes": queue_questions.nodes,
 }
-
-
-def _word(arguments: Mapping[str, str], name: str) -> str:
-    if name not in arguments:
-        raise InputError(f"the question needs the argument {name!r}")
-    return arguments[name]
-
-
-def _number(arguments: Mapping[str, str], name: str) -> int:
-    text = _word(arguments, name)
-    if not text.isdecimal() or not 0 < int(text) < 1 << 40:
-        raise InputError(f"{name} must be a positive whole number: {text[:40]!r}")
-    return int(text)
