@@ -31,6 +31,7 @@ from gridio.rpc.wire import REQUEST_ID_KEY, TIME_KEY
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 REQUEST_ID_LENGTH_MAX: Final = 64
+"""Characters; a longer one is replaced by ours."""
 
 DEADLINE_MARGIN: Final = 2.0
 """A server gives a verb this many times the client's default; then nobody waits any more."""
@@ -62,6 +63,8 @@ class CallRunner:
         self._clock = clock
         self._ids = ids
         self._site = site
+        self._run_id = ids.new_id("call")
+        self._calls = 0
 
     def generic_handler(
         self, service: str, handlers: Handlers[Any], port_of: Callable[[Caller], Any]
@@ -168,7 +171,8 @@ class CallRunner:
                 if 0 < len(value) <= REQUEST_ID_LENGTH_MAX and value.isprintable():
                     return value
                 break
-        return self._ids.new_id("call")
+        self._calls += 1
+        return f"{self._run_id}.{self._calls}"
 
     def _log_refusal(self, verb: AnyVerb, context: Context, fault: GridError) -> None:
         _log.info(

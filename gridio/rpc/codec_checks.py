@@ -85,11 +85,11 @@ def labels(field: str, values: Sequence[str], most: int = ITEMS_MAX) -> tuple[st
         return ()
     if len(values) > most:
         refuse(field, f"has more than {most} entries")
-    for value in values:
-        if not value:
-            refuse(field, "has an empty entry")
-        label(field, value)
-    return tuple(values)
+    found = tuple(values)
+    for value in found:
+        if not (0 < len(value) <= ID_LENGTH_MAX and value.isprintable()):
+            refuse(field, f"has an entry that is empty, longer than {ID_LENGTH_MAX} or unprintable")
+    return found
 
 
 def build(message_type: type[M], **fields: Any) -> M:

@@ -22,6 +22,11 @@ from gridio.identity import renewal_hint, role_of
 
 DIAGNOSIS_DEADLINE_S: Final = 3.0
 
+SILENT_CLOSES: Final = 2
+"""A server that shakes hands and then closes without a word does not like our certificate; gRPC's
+sends no alert. One that is just being stopped may look the same, but not twice.
+"""
+
 UNIX_SCHEME: Final = "unix:"
 
 # X.509 verification results of OpenSSL (X509_V_ERR_*).
@@ -42,6 +47,10 @@ class Destination:
     """What the server's certificate must say; empty for a local socket."""
 
 
+class _ClosedSilentlyError(Exception):
+    """The connection ended after the handshake, before the server said anything."""
+
+
 async def diagnose(
     destination: Destination, credential: Credential | None, *, attempted: str, clock: Clock
 ) -> GridError | None:
@@ -56,7 +65,15 @@ async def diagnose(
         return IdentityNotProvenError(f"{attempted}: {problem.message}", hint=problem.hint)
     try:
         async with asyncio.timeout(DIAGNOSIS_DEADLINE_S):
-            return await _try_tls(destination, credential, attempted)
+            for _ in range(SILENT_CLOSES):
+                try:
+                    return await _try_tls(destination, credential, attempted)
+                except _ClosedSilentlyError:
+                    continue
+            return IdentityNotProvenError(
+                f"{attempted}: the site does not believe the certificate of {credential.subject}",
+                hint="another authority signed it, or it has expired by the site's clock",
+            )
     except TimeoutError:
         return UnavailableError(
             f"{attempted}: {destination.endpoint} does not answer",
@@ -123,12 +140,14 @@ async def _try_tls(
             hint="check the network",
         )
     try:
-        # With TLS 1.3 the server's verdict on our certificate comes after the handshake.
-        await reader.read(1)
+        # With TLS 1.3 the server's verdict on our certificate comes after the handshake; when it
+        # is good, the first thing to come is the server's half of HTTP/2.
+        if not await reader.read(1):
+            raise _ClosedSilentlyError
     except ssl.SSLError as fault:
         return _alert(credential, fault, attempted)
     except OSError:
-        return None
+        raise _ClosedSilentlyError from None
     finally:
         writer.close()
     return None

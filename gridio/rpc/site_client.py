@@ -143,3 +143,4 @@ async def _parts(
     async for chunk in chunks:
         for message in encode_chunks(chunk):
             yield pb.PutFileRequest(chunk=message)
+    yield pb.PutFileRequest()

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 
 from google.protobuf.message import Message
 
+from gridcore.errors import UnavailableError
 from gridcore.ports import OutputChunk, SitePort
 from gridio.clock import Clock
 from gridio.rpc import verbs
@@ -186,7 +187,16 @@ class SiteHandlers(Handlers[SitePort]):
 
 
 async def _chunks(parts: AsyncIterator[pb.PutFileRequest]) -> AsyncIterator[OutputChunk]:
+    """Content until the empty part that says it is whole.
+
+    The end of the stream alone does not say so: to a gRPC server an upload that was cancelled may
+    look as if its sender had finished, and half a file would be taken for the file.
+    """
     async for part in parts:
-        if part.WhichOneof("part") != "chunk":
+        which = part.WhichOneof("part")
+        if which is None:
+            return
+        if which != "chunk":
             refuse("part", "must be content after the head of the file")
         yield decode_chunk(part.chunk)
+    raise UnavailableError("the upload broke off", hint="send the rest")

@@ -437,7 +437,9 @@ async def test_upload_goes_on(world: World) -> None:
 
 
 async def test_upload_whose_source_fails(world: World) -> None:
-    """A source that breaks off breaks the call off, with its own exception, and nothing is kept."""
+    """A source that breaks off breaks the call off, with its own exception, and half a file is
+    never taken for the file.
+    """
 
     async def broken() -> AsyncIterator[OutputChunk]:
         yield OutputChunk(offset=0, content=b"half")

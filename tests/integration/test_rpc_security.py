@@ -6,6 +6,7 @@ Real TLS on loopback, so the certificates are made around the machine's own cloc
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
 from collections.abc import AsyncIterator
@@ -21,25 +22,28 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from gridcore.callers import Caller
 from gridcore.errors import (
     DeadlineError,
+    GridError,
     InputError,
     NotAuthorisedError,
     NotFoundError,
     UnavailableError,
 )
+from gridcore.ports import CalendarPort, SiteDescription
 from gridio.authority import Authority
 from gridio.clock import ManualClock, SystemClock
 from gridio.connections import IdentityNotProvenError
 from gridio.credentials import Credential
 from gridio.gridmap import GridMap, grid_map_entry
+from gridio.logs import current_request, logging_context
 from gridio.rpc import calls, verbs
 from gridio.rpc.client import GrpcSite
 from gridio.rpc.front_door import LocalSocket, login_of_uid
 from gridio.rpc.peers import Peer, map_caller
 from gridio.rpc.server import GridServer
-from gridwire.v1 import calendar_pb2
+from gridwire.v1 import calendar_pb2, site_pb2
 from tests.builders import a_request
 from tests.certificate_scenes import HOUR_S, a_site, a_user, an_authority
-from tests.fake_services import FakeSite
+from tests.fake_services import FakeCalendarPort, FakeSite
 
 pytestmark = pytest.mark.integration
 
@@ -429,3 +433,109 @@ async def test_health_and_reflection(scene: Scene) -> None:
     names = {each.name for each in answers[0].list_services_response.service}
     assert {verbs.CALENDAR_SERVICE, verbs.SITE_SERVICE, "grpc.health.v1.Health"} <= names
     await channel.close(None)
+
+
+async def test_site_refuses_our_authority(scene: Scene, tmp_path: Path) -> None:
+    """Somebody who trusts two grids shows one's certificate to the other: the message says whose
+    certificate is not believed, although only the site knows.
+    """
+    elsewhere = tmp_path / "elsewhere"
+    foreign = an_authority(elsewhere, now=SystemClock().now() - DAY_S)
+    eve = a_user(foreign, elsewhere, login="eve", now=SystemClock().now())
+    both = Credential(
+        cert_pem=eve.cert_pem, key_pem=eve.key_pem, root_pem=eve.root_pem + scene.ada.root_pem
+    )
+    fault = await _refused(scene.connect(both))
+    assert type(fault) is IdentityNotProvenError
+    assert "/O=grid/OU=users/CN=eve" in str(fault)
+    assert scene.site.callers == []
+
+
+async def test_site_whose_certificate_expired(scene: Scene, tmp_path: Path) -> None:
+    """A site that forgot to renew its certificate is named as such."""
+    long_ago = SystemClock().now() - 2 * 365 * DAY_S
+    elsewhere = tmp_path / "elsewhere"
+    authority = an_authority(elsewhere, now=long_ago)
+    old = a_site(authority, elsewhere, name="lab", now=long_ago)
+    ada = a_user(authority, elsewhere, login="ada", now=SystemClock().now())
+    server = grpc.aio.server()
+    secrets = grpc.ssl_server_credentials([(old.key_pem, old.cert_pem)], old.root_pem, True)
+    port = server.add_secure_port("127.0.0.1:0", secrets)
+    await server.start()
+    fault = await _refused(GrpcSite(f"127.0.0.1:{port}", ada, site="lab"))
+    await server.stop(None)
+    assert type(fault) is IdentityNotProvenError
+    assert f"the certificate of 127.0.0.1:{port} has expired" in str(fault)
+
+
+async def test_stream_waits_for_a_site_that_restarts(scene: Scene, tmp_path: Path) -> None:
+    """A stream that has not begun is asked for again; one that broke says so, and its reader
+    subscribes anew on the same connection.
+    """
+    lab = a_site(scene.authority, tmp_path, name="lab", now=SystemClock().now())
+    first = GridServer(scene.site, _identify, address="127.0.0.1:0", credential=lab)
+    await first.start()
+    connection = GrpcSite(first.endpoint, scene.ada, site="lab")
+    news = aiter(connection.calendar.subscribe())
+    await anext(news)
+    await first.stop(grace_s=0.0)
+    with pytest.raises(UnavailableError):
+        await anext(news)
+    second = GridServer(scene.site, _identify, address=first.endpoint, credential=lab)
+    await second.start()
+    again = connection.calendar.subscribe()
+    assert (await anext(again)).site == "lab"
+    await connection.close()
+    await second.stop()
+
+
+async def test_site_that_answers_nonsense(scene: Scene, tmp_path: Path) -> None:
+    """A malformed answer is the site's fault, not the user's, and names the field."""
+
+    class Liar(FakeSite):
+        def calendar_port(self, caller: Caller) -> CalendarPort:
+            port = FakeCalendarPort(self, caller)
+
+            async def describe() -> SiteDescription:
+                honest = await FakeCalendarPort.describe(port)
+                return replace(honest, lead_s=-1)
+
+            port.describe = describe  # type: ignore[method-assign] # the lie
+            return port
+
+    lab = a_site(scene.authority, tmp_path, name="lab", now=SystemClock().now())
+    liar = Liar(SystemClock(), tmp_path)
+    async with GridServer(liar, _identify, address="127.0.0.1:0", credential=lab) as server:
+        fault = await _refused(GrpcSite(server.endpoint, scene.ada, site="lab"))
+    assert type(fault) is GridError
+    assert "the field lead_s" in str(fault)
+
+
+async def test_requests_are_traced_over_hops(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What one site logs about a refusal carries the id under which its caller logs."""
+    caplog.set_level(logging.INFO, logger="gridio.rpc.calls")
+    seen: list[str] = []
+    caplog.handler.addFilter(lambda _: seen.append(current_request()) or True)  # type: ignore[func-returns-value]
+    connection = scene.connect(scene.ada)
+    with logging_context(request="trip-7"), pytest.raises(NotFoundError):
+        await connection.site.query("missing", {})
+    await connection.close()
+    refusals = [record for record in caplog.records if record.getMessage() == "refused"]
+    assert [record.__dict__["code"] for record in refusals] == ["NOT_FOUND"]
+    assert seen == ["trip-7"]
+
+
+async def test_upload_without_its_end(scene: Scene) -> None:
+    """A stream that ends before the empty part has broken off, and half a file is no file."""
+
+    async def half() -> AsyncIterator[site_pb2.PutFileRequest]:
+        yield site_pb2.PutFileRequest(head=site_pb2.PutFileHead(area="a", path="f", mode=0o600))
+        yield site_pb2.PutFileRequest(chunk=site_pb2.Chunk(offset=0, content=b"half"))
+
+    connection = scene.connect(scene.ada)
+    with pytest.raises(UnavailableError, match="broke off"):
+        await connection._wire.tell(verbs.PUT_FILE, half())
+    assert await connection.site.list_files("a", "", with_checksums=False) == []
+    await connection.close()

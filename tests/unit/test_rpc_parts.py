@@ -8,6 +8,7 @@ import json
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -21,11 +22,14 @@ from gridcore.errors import (
     NotFoundError,
     UnavailableError,
 )
+from gridcore.reservations import DeclineRule, ReservationRequest
 from gridio.clock import ManualClock
 from gridio.connections import IdentityNotProvenError
 from gridio.gridmap import GridMap, grid_map_entry
 from gridio.logs import JsonLines, configure_logging, current_request, logging_context
+from gridio.rpc import codec
 from gridio.rpc.client import GrpcSite
+from gridio.rpc.codec_site import decode_json
 from gridio.rpc.diagnosis import split_endpoint
 from gridio.rpc.faults import (
     CODES,
@@ -40,6 +44,8 @@ from gridio.rpc.front_door import FrontDoor, LocalSocket
 from gridio.rpc.peers import Peer, map_caller
 from gridio.rpc.server import GridServer
 from gridio.rpc.skew import DRIFT_MAX, SkewMeter
+from gridwire.v1 import common_pb2
+from tests.builders import a_request, a_reservation
 from tests.fake_services import FakeSite
 
 # -- skew ------------------------------------------------------------------------------------------
@@ -281,3 +287,82 @@ async def test_group_may_connect(tmp_path: Path) -> None:
     assert (status.st_mode & 0o777, status.st_gid) == (0o660, os.getgid())
     await door.close()
     assert os.listdir(tmp_path) == []
+
+
+# -- hostile fields --------------------------------------------------------------------------------
+
+
+def _request_message() -> common_pb2.ReservationRequest:
+    return codec.encode_request(a_request())
+
+
+def _reservation_message() -> common_pb2.Reservation:
+    return codec.encode_reservation(a_reservation(), 0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("latest_end", 2**62),
+        ("earliest_start", -1),
+        ("budget_millicredits", -1),
+        ("features", ["a", ""]),
+        ("features", ["x" * 200]),
+        ("notify_email", "a@b\nBcc: c@d"),
+        ("beneficiary", "x" * 1000),
+        ("account", "\x1b[2J"),
+        ("replaces", "no spaces"),
+    ],
+)
+def test_absurd_request(field: str, value: Any) -> None:
+    """An absurd value is refused by the name of its field."""
+    message = _request_message()
+    message.MergeFrom(common_pb2.ReservationRequest(**{field: value}))
+    with pytest.raises(InputError, match=field):
+        codec.decode_request(message)
+
+
+@pytest.mark.parametrize("field", ["request", "interval"])
+def test_missing_part_of_a_reservation(field: str) -> None:
+    """A reservation without its request or its time is none."""
+    message = _reservation_message()
+    message.ClearField(field)
+    with pytest.raises(InputError, match=f"{field} is missing"):
+        codec.decode_reservation(message, 0)
+
+
+def test_unknown_numbers() -> None:
+    """A state that this version does not know is not guessed at."""
+    message = _reservation_message()
+    message.state = 99  # type: ignore[assignment] # what a newer site might say
+    with pytest.raises(InputError, match=r"state has the unknown number 99"):
+        codec.decode_reservation(message, 0)
+    message.state = common_pb2.RESERVATION_STATE_HELD
+    with pytest.raises(InputError, match="hold_remaining_s is missing"):
+        codec.decode_reservation(message, 0)
+
+
+def test_rule_of_a_newer_site() -> None:
+    """A refusal by a rule that this version does not know stays a refusal."""
+    told = codec.decode_decline(common_pb2.Decline(rule="moon-phase", message="wait"))
+    assert (told.rule, told.message) == (DeclineRule.POLICY, "moon-phase: wait")
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (a_request(until=2**70), "latest_end"),
+        (a_request(notify_email="\ud800"), "notify_email"),
+    ],
+)
+def test_what_cannot_be_sent(request_: ReservationRequest, field: str) -> None:
+    """A value that no message can hold is the caller's mistake, by the name of its field."""
+    with pytest.raises(InputError, match=field):
+        codec.encode_request(request_)
+
+
+@pytest.mark.parametrize("content", ["", "{", "NaN", "[" * 100_000])
+def test_query_answer_that_is_no_json(content: str) -> None:
+    """Text that is no JSON, or too deep, is refused."""
+    with pytest.raises(InputError, match="json"):
+        decode_json(content)
