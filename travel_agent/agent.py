@@ -36,7 +36,8 @@ from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.resuming import Resumed, resume
 from travel_agent.searching import Destination, Sweep
 from travel_agent.trip_events import JobSubmitted, TripEnded, TripOpened
-from travel_agent.trip_log import FileTripLog, ForgetfulLog, TripLog, find_trip, list_trips
+from travel_agent.trip_folders import TripFolders, TripJournals
+from travel_agent.trip_log import ForgetfulLog, JournaledTripLog, TripLog, find_trip
 
 Connect = Callable[[MachineEntry], SiteConnection]
 """Makes the connection to a machine; the command line chooses the transport."""
@@ -76,10 +77,18 @@ class TravelAgent:
     """One user at one laptop. Close it when done; connections are kept until then."""
 
     def __init__(
-        self, config: GridConfig, state: Path, connect: Connect, *, clock: Clock, ids: IdSource
+        self,
+        config: GridConfig,
+        state: Path,
+        connect: Connect,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        journals: TripJournals | None = None,
     ) -> None:
+        """``journals``: where the trips' logs stand; default: in folders below ``state``."""
         self.config = config
-        self._trips = state / "trips"
+        self._trips: TripJournals = journals or TripFolders(state / "trips")
         self._connect = connect
         self._clock = clock
         self._ids = ids
@@ -150,7 +159,7 @@ class TravelAgent:
         work = LegWork(metajob, destinations, listener=listener)
         work.check_files(base or Path())
         await self._check_logins(destinations)
-        log = FileTripLog.create(self._trips, trip_id, self._clock)
+        log = JournaledTripLog(self._trips.create(trip_id), self._clock)
         try:
             await log.write(
                 TripOpened(
@@ -186,7 +195,7 @@ class TravelAgent:
         return replace(itinerary, legs=tuple(legs))
 
     async def _clean_up(
-        self, log: FileTripLog, booking: Booking, destinations: dict[str, Destination]
+        self, log: JournaledTripLog, booking: Booking, destinations: dict[str, Destination]
     ) -> None:
         """Undo a booking that was interrupted, within ``CLEAN_UP_S``; holds expire otherwise."""
 
@@ -210,7 +219,7 @@ class TravelAgent:
 
     def trips(self) -> list[str]:
         """Ids of all trips that this laptop knows, the oldest first."""
-        return list_trips(self._trips)
+        return self._trips.trip_ids()
 
     async def status(self, wanted: str) -> TripReport:
         """Where a trip stands, by the books of its sites."""
@@ -295,12 +304,11 @@ class TravelAgent:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _open(self, wanted: str) -> FileTripLog:
-        return FileTripLog.open(
-            self._trips, find_trip(self._trips, wanted, self._clock), self._clock
-        )
+    def _open(self, wanted: str) -> JournaledTripLog:
+        trip_id = find_trip(self._trips, wanted, self._clock)
+        return JournaledTripLog(self._trips.open(trip_id), self._clock)
 
-    def _metajob(self, log: FileTripLog) -> Metajob:
+    def _metajob(self, log: JournaledTripLog) -> Metajob:
         return parse_metajob(
             log.story.metajob_json,
             now=self._clock.now(),

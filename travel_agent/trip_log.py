@@ -1,19 +1,17 @@
 """A trip's log on the laptop, and what it says about where the trip stands.
 
-One folder a trip (``<state>/trips/<trip id>/``), so that two commands about two trips never wait
-for each other. The log is the traveller's copy of the truth; the sites' books are the original.
+The log is the traveller's copy of the truth; the sites' books are the original. Where its journal
+stands is ``trip_folders``' business.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gridcore.errors import ConflictError, InputError, NotFoundError
 from gridcore.itineraries import Itinerary, Leg, LegState, TripState
-from gridcore.reservations import Decline, DeclineRule, check_id
-from gridio.journal_sqlite import SqliteJournal
+from gridcore.reservations import Decline, DeclineRule
 from gridio.records import EventCodec
 from travel_agent.trip_events import (
     TRIP_EVENTS,
@@ -32,9 +30,9 @@ from travel_agent.trip_events import (
 if TYPE_CHECKING:
     from gridio.clock import Clock
     from gridio.journal import Journal
+    from travel_agent.trip_folders import TripJournals
 
 CODEC: Final = EventCodec(TRIP_EVENTS)
-JOURNAL_FILE: Final = "trip.journal"
 
 
 class TripLog(Protocol):
@@ -104,8 +102,8 @@ class TripStory:
         return Itinerary(trip_id=self.trip_id, name=self.name, state=self.state, legs=legs)
 
 
-class FileTripLog:
-    """A trip's log in its folder; one process at a time may write it."""
+class JournaledTripLog:
+    """A trip's log in its journal; one process at a time may write it."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
@@ -113,21 +111,6 @@ class FileTripLog:
         self.story = TripStory()
         for record in journal.replay():
             self.story.tell(CODEC.decode(record))
-
-    @classmethod
-    def create(cls, trips: Path, trip_id: str, clock: Clock) -> FileTripLog:
-        """Begin the log of a new trip."""
-        folder = _folder(trips, trip_id)
-        folder.mkdir(parents=True, mode=0o700)
-        return cls(SqliteJournal(folder / JOURNAL_FILE), clock)
-
-    @classmethod
-    def open(cls, trips: Path, trip_id: str, clock: Clock) -> FileTripLog:
-        """Go on with a trip's log; ``NotFoundError``: no such trip."""
-        path = _folder(trips, trip_id) / JOURNAL_FILE
-        if not path.exists():
-            raise NotFoundError(f"there is no trip {trip_id!r}", hint="`gur status` lists them")
-        return cls(SqliteJournal(path), clock)
 
     async def write(self, event: TripLogEvent) -> None:
         """See ``TripLog``."""
@@ -150,18 +133,11 @@ class ForgetfulLog:
         self.story.tell(event)
 
 
-def list_trips(trips: Path) -> list[str]:
-    """Ids of all trips that this laptop knows, the oldest first."""
-    if not trips.is_dir():
-        return []
-    return sorted(each.name for each in trips.iterdir() if (each / JOURNAL_FILE).exists())
-
-
-def find_trip(trips: Path, wanted: str, clock: Clock) -> str:
+def find_trip(journals: TripJournals, wanted: str, clock: Clock) -> str:
     """The id of the trip that ``wanted`` names: an id, the unique beginning of one, or a trip's
     name (the latest one of that name).
     """
-    known = list_trips(trips)
+    known = journals.trip_ids()
     if wanted in known:
         return wanted
     starting = [each for each in known if each.startswith(wanted)]
@@ -173,7 +149,7 @@ def find_trip(trips: Path, wanted: str, clock: Clock) -> str:
         )
     for trip_id in reversed(known):
         try:
-            log = FileTripLog.open(trips, trip_id, clock)
+            log = JournaledTripLog(journals.open(trip_id), clock)
         except ConflictError:
             continue
         name = log.story.name
@@ -181,10 +157,3 @@ def find_trip(trips: Path, wanted: str, clock: Clock) -> str:
         if name == wanted:
             return trip_id
     raise NotFoundError(f"there is no trip {wanted!r}", hint="`gur status` lists them")
-
-
-def _folder(trips: Path, trip_id: str) -> Path:
-    check_id("trip id", trip_id)
-    if "/" in trip_id or trip_id.startswith("."):
-        raise InputError(f"{trip_id!r} is not a trip id")
-    return trips / trip_id

@@ -1,0 +1,65 @@
+"""Where the journals of a traveller's trips stand: one each, so that two commands about two trips
+never wait for each other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from gridcore.errors import InputError, NotFoundError
+from gridcore.reservations import check_id
+from gridio.journal_sqlite import SqliteJournal
+
+if TYPE_CHECKING:
+    from gridio.journal import Journal
+
+JOURNAL_FILE: Final = "trip.journal"
+
+
+class TripJournals(Protocol):
+    """Keeps one journal a trip; one process at a time may have it open."""
+
+    def trip_ids(self) -> list[str]:
+        """All trips that have a journal, the oldest first."""
+        ...
+
+    def create(self, trip_id: str) -> Journal:
+        """The empty journal of a new trip."""
+        ...
+
+    def open(self, trip_id: str) -> Journal:
+        """A trip's journal; ``NotFoundError``: there is none."""
+        ...
+
+
+class TripFolders:
+    """Journals in files, ``<root>/<trip id>/trip.journal``."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def trip_ids(self) -> list[str]:
+        """See ``TripJournals``. Ids sort by the second in which they were made."""
+        if not self._root.is_dir():
+            return []
+        return sorted(each.name for each in self._root.iterdir() if (each / JOURNAL_FILE).exists())
+
+    def create(self, trip_id: str) -> Journal:
+        """See ``TripJournals``."""
+        folder = self._folder(trip_id)
+        folder.mkdir(parents=True, mode=0o700)
+        return SqliteJournal(folder / JOURNAL_FILE)
+
+    def open(self, trip_id: str) -> Journal:
+        """See ``TripJournals``."""
+        path = self._folder(trip_id) / JOURNAL_FILE
+        if not path.exists():
+            raise NotFoundError(f"there is no trip {trip_id!r}", hint="`gur status` lists them")
+        return SqliteJournal(path)
+
+    def _folder(self, trip_id: str) -> Path:
+        check_id("trip id", trip_id)
+        if "/" in trip_id or trip_id.startswith("."):
+            raise InputError(f"{trip_id!r} is not a trip id")
+        return self._root / trip_id
