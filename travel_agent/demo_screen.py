@@ -69,7 +69,7 @@ class DemoScreen:
 
     def queues(self, jobs: Sequence[JobView]) -> None:
         """What the sites are busy with."""
-        table = Table(title="in their queues already", title_justify="left")
+        table = Table(title="in their queues already", title_justify="left", box=None)
         for heading in ("site", "job", "owner", "nodes", "limit", "state"):
             table.add_column(heading, justify="right" if heading in ("nodes", "limit") else "left")
         for job in jobs:
@@ -169,8 +169,7 @@ class DemoScreen:
             lines.insert(0, f'export PATH="{Path(sys.executable).parent}:$PATH"')
         request = grid.folder.root / "trip" / METAJOB_FILE
         for line in (*lines, "gur sites", f"gur quote {request}"):
-            # Whole, however narrow the terminal is: these are to be copied.
-            self._console.print(f"  {line}", markup=False, soft_wrap=True)
+            self._line(f"  {line}")
         self._line("docs/first-trip.md goes on from here.")
 
     def site_ended(self, name: str) -> None:
@@ -194,7 +193,8 @@ class DemoScreen:
         self._print(Text(text, style=style))
 
     def _print(self, text: Text) -> None:
-        self._console.print(text)
+        # The terminal breaks long lines, not we: what is copied from it is whole.
+        self._console.print(text, soft_wrap=True)
         self._console.file.flush()
 
 
