@@ -1,0 +1,244 @@
+"""Sites that cannot be reached, come back, start badly or answer nonsense: one clear line each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from gridcore.callers import Caller
+from gridcore.errors import (
+    DeadlineError,
+    GridError,
+    NotAuthorisedError,
+    NotFoundError,
+    UnavailableError,
+)
+from gridcore.ports import CalendarPort, SiteDescription
+from gridio.clock import SystemClock
+from gridio.connections import IdentityNotProvenError
+from gridio.logs import current_request, logging_context
+from gridio.rpc import calls, verbs
+from gridio.rpc.client import GrpcSite
+from gridio.rpc.server import GridServer
+from tests.certificate_scenes import a_site, a_user, an_authority
+from tests.fake_calendar_port import FakeCalendarPort
+from tests.fake_services import FakeSite
+from tests.rpc_scenes import (
+    DAY_S,
+    RAW_DEADLINE_S,
+    SERVER_NAME,
+    Scene,
+    a_scene,
+    identify_by_map,
+    refused,
+)
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    """The site ``lab``; afterwards it must still serve."""
+    async with a_scene(tmp_path) as made:
+        yield made
+
+
+async def test_unreachable(scene: Scene) -> None:
+    """Nothing listens, no such host: one line each, worth a retry, and different."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    fault = await refused(GrpcSite(f"127.0.0.1:{port}", scene.ada, site="lab"))
+    assert type(fault) is UnavailableError
+    assert "connection refused" in str(fault)
+    assert f"Describe at lab (127.0.0.1:{port})" in str(fault)
+    unknown = await refused(GrpcSite("no-such-host.invalid:7000", scene.ada, site="lab"))
+    assert type(unknown) is UnavailableError
+    assert "host name no-such-host.invalid" in str(unknown)
+
+
+async def test_server_that_speaks_no_tls(scene: Scene) -> None:
+    """Something else on the port is told from a certificate that is wrong."""
+
+    async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.0 400 what?\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    other = await asyncio.start_server(shout, "127.0.0.1", 0)
+    port = other.sockets[0].getsockname()[1]
+    fault = await refused(GrpcSite(f"127.0.0.1:{port}", scene.ada, site="lab"))
+    assert type(fault) is UnavailableError
+    assert "does not speak TLS" in str(fault)
+    other.close()
+    await other.wait_closed()
+
+
+async def test_site_whose_certificate_expired(scene: Scene, tmp_path: Path) -> None:
+    """A site that forgot to renew its certificate is named as such."""
+    long_ago = SystemClock().now() - 2 * 365 * DAY_S
+    elsewhere = tmp_path / "elsewhere"
+    authority = an_authority(elsewhere, now=long_ago)
+    old = a_site(authority, elsewhere, name="lab", now=long_ago)
+    ada = a_user(authority, elsewhere, login="ada", now=SystemClock().now())
+    server = grpc.aio.server()
+    secrets = grpc.ssl_server_credentials([(old.key_pem, old.cert_pem)], old.root_pem, True)
+    port = server.add_secure_port("127.0.0.1:0", secrets)
+    await server.start()
+    fault = await refused(GrpcSite(f"127.0.0.1:{port}", ada, site="lab"))
+    await server.stop(None)
+    assert type(fault) is IdentityNotProvenError
+    assert f"the certificate of 127.0.0.1:{port} has expired" in str(fault)
+
+
+async def test_port_that_is_taken(scene: Scene, tmp_path: Path) -> None:
+    """A second server on the same port does not start, and takes no calls from the first."""
+    credential = a_site(scene.authority, tmp_path, name="lab", now=SystemClock().now())
+    second = GridServer(
+        scene.site, identify_by_map, address=scene.server.endpoint, credential=credential
+    )
+    with pytest.raises(UnavailableError, match="cannot listen"):
+        await second.start()
+
+
+async def test_user_certificate_cannot_serve(scene: Scene) -> None:
+    """A user's certificate does not make a site."""
+    with pytest.raises(NotAuthorisedError, match="as a server"):
+        await GridServer(
+            scene.site, identify_by_map, address="127.0.0.1:0", credential=scene.ada
+        ).start()
+
+
+async def test_site_comes_back(scene: Scene, tmp_path: Path) -> None:
+    """A connection outlives its site: the same object works again after a restart."""
+    lab = a_site(scene.authority, tmp_path, name="lab", now=SystemClock().now())
+    first = GridServer(scene.site, identify_by_map, address="127.0.0.1:0", credential=lab)
+    await first.start()
+    connection = GrpcSite(first.endpoint, scene.ada, site="lab")
+    await connection.calendar.describe()
+    await first.stop(grace_s=0.0)
+    with pytest.raises(UnavailableError):
+        await connection.calendar.describe()
+    second = GridServer(scene.site, identify_by_map, address=first.endpoint, credential=lab)
+    await second.start()
+    assert (await connection.calendar.describe()).site == "lab"
+    await connection.close()
+    await second.stop()
+
+
+async def test_stream_waits_for_a_site_that_restarts(scene: Scene, tmp_path: Path) -> None:
+    """A stream that has not begun is asked for again; one that broke says so, and its reader
+    subscribes anew on the same connection.
+    """
+    lab = a_site(scene.authority, tmp_path, name="lab", now=SystemClock().now())
+    first = GridServer(scene.site, identify_by_map, address="127.0.0.1:0", credential=lab)
+    await first.start()
+    connection = GrpcSite(first.endpoint, scene.ada, site="lab")
+    news = aiter(connection.calendar.subscribe())
+    await anext(news)
+    await first.stop(grace_s=0.0)
+    with pytest.raises(UnavailableError):
+        await anext(news)
+    second = GridServer(scene.site, identify_by_map, address=first.endpoint, credential=lab)
+    await second.start()
+    again = connection.calendar.subscribe()
+    assert (await anext(again)).site == "lab"
+    await connection.close()
+    await second.stop()
+
+
+async def test_site_that_answers_nonsense(scene: Scene, tmp_path: Path) -> None:
+    """A malformed answer is the site's fault, not the user's, and names the field."""
+
+    class Liar(FakeSite):
+        def calendar_port(self, caller: Caller) -> CalendarPort:
+            port = FakeCalendarPort(self, caller)
+
+            async def describe() -> SiteDescription:
+                honest = await FakeCalendarPort.describe(port)
+                return replace(honest, lead_s=-1)
+
+            port.describe = describe  # type: ignore[method-assign] # the lie
+            return port
+
+    lab = a_site(scene.authority, tmp_path, name="lab", now=SystemClock().now())
+    liar = Liar(SystemClock(), tmp_path)
+    async with GridServer(liar, identify_by_map, address="127.0.0.1:0", credential=lab) as server:
+        fault = await refused(GrpcSite(server.endpoint, scene.ada, site="lab"))
+    assert type(fault) is GridError
+    assert "the field lead_s" in str(fault)
+
+
+async def test_call_without_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server itself ends a call that runs too long, also when its client waits on."""
+    monkeypatch.setattr(calls, "DEADLINE_MARGIN", 0.001)
+    connection = scene.connect(scene.ada)
+    with pytest.raises(DeadlineError, match="took too long"):
+        await connection.site.query("for-ever", {})
+    await connection.close()
+
+
+async def test_manager_without_site_service(scene: Scene, tmp_path: Path) -> None:
+    """Services that have only a calendar are served without the rest."""
+
+    class CalendarOnly:
+        def calendar_port(self, caller: Caller) -> object:
+            return scene.site.calendar_port(caller)
+
+    lab = a_site(scene.authority, tmp_path, name="lab", now=SystemClock().now())
+    async with GridServer(
+        CalendarOnly(),  # type: ignore[arg-type] # object stands for the port
+        identify_by_map,
+        address="127.0.0.1:0",
+        credential=lab,
+    ) as server:
+        connection = GrpcSite(server.endpoint, scene.ada, site="lab")
+        assert (await connection.calendar.describe()).site == "lab"
+        with pytest.raises(NotFoundError, match="does not offer"):
+            await connection.site.jobs()
+        await connection.close()
+
+
+async def test_health_and_reflection(scene: Scene) -> None:
+    """Tools that know no grid can see that it serves, and what."""
+    secrets = grpc.ssl_channel_credentials(
+        scene.ada.root_pem, scene.ada.key_pem, scene.ada.cert_pem
+    )
+    options = [("grpc.ssl_target_name_override", SERVER_NAME), ("grpc.enable_http_proxy", 0)]
+    channel = grpc.aio.secure_channel(scene.server.endpoint, secrets, options=options)
+    for name in ("", verbs.CALENDAR_SERVICE, verbs.SITE_SERVICE):
+        check = health_pb2_grpc.HealthStub(channel).Check
+        answer = await check(health_pb2.HealthCheckRequest(service=name), timeout=RAW_DEADLINE_S)
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    ask = reflection_pb2.ServerReflectionRequest(list_services="")
+    reflect = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo
+    answers = [each async for each in reflect(iter([ask]), timeout=RAW_DEADLINE_S)]
+    names = {each.name for each in answers[0].list_services_response.service}
+    assert {verbs.CALENDAR_SERVICE, verbs.SITE_SERVICE, "grpc.health.v1.Health"} <= names
+    await channel.close(None)
+
+
+async def test_requests_are_traced_over_hops(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What one site logs about a refusal carries the id under which its caller logs."""
+    caplog.set_level(logging.INFO, logger="gridio.rpc.calls")
+    seen: list[str] = []
+    caplog.handler.addFilter(lambda _: seen.append(current_request()) or True)  # type: ignore[func-returns-value]
+    connection = scene.connect(scene.ada)
+    with logging_context(request="trip-7"), pytest.raises(NotFoundError):
+        await connection.site.query("missing", {})
+    await connection.close()
+    refusals = [record for record in caplog.records if record.getMessage() == "refused"]
+    assert [record.__dict__["code"] for record in refusals] == ["NOT_FOUND"]
+    assert seen == ["trip-7"]
