@@ -21,6 +21,7 @@ from gridcore.calendar_events import (
 )
 from gridcore.instants import Instant
 from gridcore.jobs import JobSpec, JobState
+from gridcore.trip_consensus import AcceptorState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +84,23 @@ class JobBound:
     reservation_ids: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptorChanged:
+    """What this site promised or accepted as an acceptor of a trip's outcome."""
+
+    state: AcceptorState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptorsForgotten:
+    """Outcomes of trips that ended before ``before`` are gone."""
+
+    before: Instant
+
+
 JobEvent = JobAccepted | JobStarting | JobRunning | JobOver | ReservationBound | JobBound
-AgentEvent = CalendarEvent | JobEvent
+TripEvent = AcceptorChanged | AcceptorsForgotten
+AgentEvent = CalendarEvent | JobEvent | TripEvent
 
 AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
     {
@@ -99,5 +115,7 @@ AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "job-over": JobOver,
         "reservation-bound": ReservationBound,
         "job-bound": JobBound,
+        "acceptor-changed": AcceptorChanged,
+        "acceptors-forgotten": AcceptorsForgotten,
     }
 )

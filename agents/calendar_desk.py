@@ -20,6 +20,7 @@ from gridcore.reservations import (
     ReservationRequest,
 )
 from gridcore.summaries import CalendarSummary, SummaryDelta
+from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
 
 if TYPE_CHECKING:
     from agents.node_agent import NodeAgent
@@ -76,13 +77,23 @@ class CalendarDesk:
         return await self._book(request, None, is_dry_run=is_dry_run)
 
     async def commit(self, reservation_id: str) -> Reservation | Decline:
-        """See ``CalendarPort``."""
-        agent = self._agent
-        answer, events = agent.calendar.decide_commit(
-            reservation_id, self._by(reservation_id), agent.clock.now()
-        )
+        """See ``CalendarPort``. A hold whose trip is decided by acceptors does not expire by
+        itself, so its commit is never too late while it is held.
+        """
+        agent, now = self._agent, self._agent.clock.now()
+        hold = agent.calendar.get(reservation_id, self._by(reservation_id))
+        if agent.trips.must_ask(hold):
+            answer, events = agent.calendar.decide_late_commit(reservation_id, now)
+        else:
+            answer, events = agent.calendar.decide_commit(reservation_id, None, now)
         await agent.record(events).durable()
         return answer
+
+    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
+        """See ``CalendarPort``. For sites of the grid, and for travellers known here."""
+        if self._caller.role is Role.USER:
+            require_login(self._caller, "vote on trips")
+        return await self._agent.trips.vote(question)
 
     async def release(self, reservation_id: str) -> None:
         """See ``CalendarPort``."""

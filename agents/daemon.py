@@ -21,14 +21,18 @@ from agents.contacts import ContactBook
 from agents.job_table import JobTable
 from agents.node_agent import AgentParts, NodeAgent
 from agents.site_config import SiteConfig
+from agents.trip_keeper import Connect
 from gridcore.calendars import Calendar
 from gridcore.callers import Caller
-from gridcore.errors import GridError
+from gridcore.errors import GridError, InputError
 from gridio.clock import SystemClock
+from gridio.connections import SiteConnection
 from gridio.credentials import Usage, load_credential, require_credential
 from gridio.gridmap import GridMap, load_grid_map
 from gridio.ids import RandomIds
 from gridio.journal_sqlite import SqliteJournal
+from gridio.rpc.client import GrpcSite
+from gridio.rpc.diagnosis import UNIX_SCHEME
 from gridio.rpc.front_door import LocalSocket
 from gridio.rpc.peers import Peer, map_caller
 from gridio.rpc.server import GridServer
@@ -76,7 +80,13 @@ async def run_agent(config: SiteConfig) -> None:
     maps = GridMapKeeper(config.grid_mapfile)
     journal = SqliteJournal(config.state / JOURNAL_FILE)
     try:
-        agent = NodeAgent(build_parts(config, journal, clock, maps))
+
+        def connect(site: str, endpoint: str) -> SiteConnection:
+            if endpoint.startswith(UNIX_SCHEME):
+                raise InputError(f"{site} cannot be another site: {endpoint} is a local socket")
+            return GrpcSite(endpoint, credential, site=site, clock=clock)
+
+        agent = NodeAgent(build_parts(config, journal, clock, maps, connect))
         count = agent.replay()
         if journal.was_rewound:
             log.critical("the journal is older than what was promised: promises may be forgotten")
@@ -101,7 +111,11 @@ async def run_agent(config: SiteConfig) -> None:
 
 
 def build_parts(
-    config: SiteConfig, journal: SqliteJournal, clock: SystemClock, maps: GridMapKeeper
+    config: SiteConfig,
+    journal: SqliteJournal,
+    clock: SystemClock,
+    maps: GridMapKeeper,
+    connect: Connect,
 ) -> AgentParts:
     """The agent's parts as the configuration wants them, all empty."""
     # A new epoch each start: what the queue books is not journaled, so version numbers may repeat.
@@ -135,6 +149,7 @@ def build_parts(
         time_zone=config.file.site.time_zone,
         kill_grace_s=config.file.queue.kill_grace_s,
         login_of=lambda subject: maps.grid_map.login_of(subject),
+        connect=connect,
     )
 
 

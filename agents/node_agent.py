@@ -11,15 +11,22 @@ Not here: the verbs (``calendar_desk``, ``site_desk``), the files (``areas``), p
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from agents.agent_events import AGENT_EVENTS, AgentEvent
+from agents.agent_events import (
+    AGENT_EVENTS,
+    AcceptorChanged,
+    AcceptorsForgotten,
+    AgentEvent,
+)
 from agents.calendar_desk import CalendarDesk
 from agents.job_runner import JobRunner
 from agents.job_table import JobTable
 from agents.site_desk import SiteDesk
+from agents.trip_keeper import Connect, TripKeeper
 from gridcore.calendar_events import (
     FinishedForgotten,
     RequestBuried,
@@ -27,8 +34,8 @@ from gridcore.calendar_events import (
     ReservationGranted,
     ReservationMoved,
 )
-from gridcore.callers import Caller
-from gridcore.errors import NotAuthorisedError
+from gridcore.callers import Caller, Role
+from gridcore.errors import GridError, NotAuthorisedError
 from gridcore.instants import Instant
 from gridcore.jobs import JobState, JobView
 from gridcore.profile import AvailabilityProfile
@@ -73,6 +80,8 @@ class AgentParts:
     kill_grace_s: float
     login_of: Callable[[str], str | None]
     """The site's grid-mapfile: subject to login."""
+    connect: Connect
+    """The way to other sites, for the outcome of trips."""
 
 
 class NodeAgent:
@@ -96,6 +105,14 @@ class NodeAgent:
             clock=parts.clock,
             kill_grace_s=parts.kill_grace_s,
             record=self.record,
+        )
+        itself = Caller(subject=f"site:{parts.calendar.site}", role=Role.SITE)
+        self.trips = TripKeeper(
+            parts.calendar,
+            parts.clock,
+            parts.connect,
+            lambda: CalendarDesk(self, itself),
+            self.record,
         )
         self._alarm = Alarm(parts.clock)
         self._summary: CalendarSummary | None = None
@@ -165,6 +182,8 @@ class NodeAgent:
                 | FinishedForgotten()
             ):
                 self.calendar.apply(event)
+            case AcceptorChanged() | AcceptorsForgotten():
+                self.trips.apply(event)
             case _:
                 self.jobs.apply(event)
                 self._tell_watchers(getattr(event, "job_id", ""))
@@ -195,31 +214,44 @@ class NodeAgent:
         the disk, so the daemon must start again.
         """
         try:
-            while True:
-                wake_at = await self.tick()
-                await self._alarm.wait(wake_at)
+            async with asyncio.TaskGroup() as group:
+                self.trips.open(group)
+                while True:
+                    wake_at = await self.tick()
+                    await self._alarm.wait(wake_at)
+        except* GridError as faults:
+            raise faults.exceptions[0] from None
         finally:
             self._alarm.close()
+            await self.trips.close()
 
     async def tick(self) -> float:
         """Everything that is due now; returns when to look again."""
         now = self.clock.now()
         self.calendar.advance(now)
-        for hold in self.calendar.due_holds(now):
-            self.record(
-                self.calendar.decide_release(
-                    hold.reservation_id, None, now, event=ReservationEvent.EXPIRE
-                )
-            )
-        swept = self.calendar.decide_sweep(now)
+        self._end_holds(now)
+        swept = (*self.calendar.decide_sweep(now), *self.trips.decide_sweep(now))
         if swept:
             self.record(swept)
         result = self.scheduler.cycle(now)
         await self.runner.start(result.starts, now)
         for job in result.stops:
             await self.runner.stop(job.job_id, "its time is over")
-        moments = (result.next_wakeup, self.calendar.next_expiry(), self.calendar.next_end())
+        next_expiry = self.calendar.next_expiry(passing_over=self.trips.in_doubt)
+        moments = (result.next_wakeup, next_expiry, self.calendar.next_end())
         return float(min([each for each in moments if each is not None] + [now + IDLE_WAKE_S]))
+
+    def _end_holds(self, now: Instant) -> None:
+        """Holds whose lifetime is over expire; those that others decide about ask first."""
+        for hold in self.calendar.due_holds(now):
+            if self.trips.must_ask(hold):
+                self.trips.settle_soon(hold)
+                continue
+            self.record(
+                self.calendar.decide_release(
+                    hold.reservation_id, None, now, event=ReservationEvent.EXPIRE
+                )
+            )
 
     # -- inside ------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from gridcore.summaries import CalendarVersion
 from gridcore.tariffs import FlatTariff, Tariff
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
 Room = dict[str, AvailabilityProfile]
 """Free nodes over time, by resource class."""
@@ -125,10 +125,11 @@ class CalendarBook:
         due = [each for each in held if (each.hold_expires_at or 0) <= now]
         return sorted(due, key=lambda each: (each.hold_expires_at or 0, each.reservation_id))
 
-    def next_expiry(self) -> Instant | None:
-        """When the next hold's lifetime ends."""
-        held = (self.reservations[each].hold_expires_at for each in self._held)
-        return min((each for each in held if each is not None), default=None)
+    def next_expiry(self, *, passing_over: Container[str] = ()) -> Instant | None:
+        """When the next hold's lifetime ends, of all whose ids are not passed over."""
+        holds = (self.reservations[each] for each in self._held if each not in passing_over)
+        ends = (each.hold_expires_at for each in holds)
+        return min((each for each in ends if each is not None), default=None)
 
     def next_end(self) -> Instant | None:
         """When the next committed entry's time is over."""

@@ -158,13 +158,16 @@ def choose_acceptors(participants: tuple[str, ...]) -> tuple[str, ...]:
     return participants[: count if count % 2 else count - 1]
 
 
-def value_to_propose(promises: list[AcceptorAnswer]) -> Outcome:
-    """What a proposer in doubt must propose, given promises of a majority: the value of the highest
-    ballot among them, and ABORT where nothing was accepted.
+def value_to_propose(promises: list[AcceptorAnswer], wish: Outcome) -> Outcome:
+    """What may be proposed, given promises of a majority: the value of the highest ballot among
+    them, since it may have been chosen; ``wish`` where nothing was accepted.
+
+    A site in doubt wishes ABORT. The traveller may wish COMMIT as long as every leg is held: no
+    owner lets a hold go before ABORT is chosen.
     """
     votes = [each.vote for each in promises if each.vote is not None]
     if not votes:
-        return Outcome.ABORT
+        return wish
     return max(votes, key=lambda vote: vote.ballot).outcome
 
 

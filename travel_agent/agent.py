@@ -21,7 +21,7 @@ from gridcore.errors import (
 )
 from gridcore.itineraries import Itinerary, Leg, LegState, TripState
 from gridcore.jobs import JobState, JobView
-from gridcore.metajobs import Metajob, UsagePattern
+from gridcore.metajobs import MachineRequest, Metajob, UsagePattern
 from gridcore.ports import SiteDescription
 from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationState
 from gridio.clock import Clock
@@ -201,7 +201,9 @@ class TravelAgent:
 
         async def undo() -> None:
             story = log.story
-            if story.state in (TripState.HELD, TripState.BOOKED):
+            if story.state is TripState.HELD:
+                await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
+            elif story.state is TripState.BOOKED:
                 await booking.undo(story.itinerary(), None)
             elif not story.state.is_over:
                 await resume(story, booking, destinations, log)
@@ -252,6 +254,8 @@ class TravelAgent:
             if story.state is TripState.PLANNED:
                 destinations = self._destinations(metajob)
                 return (await resume(story, booking, destinations, log)).itinerary
+            if story.state is TripState.HELD:
+                return await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
             return await booking.undo(story.itinerary(), None)
         finally:
             log.close()
@@ -323,14 +327,17 @@ class TravelAgent:
             raise InputError(
                 "pipelines cannot be booked yet", hint="book each stage as a trip of its own"
             )
-        return {
-            request.machine: Destination(
-                request=request,
-                connection=self.connection(request.machine),
-                features=self.config.machine(request.machine).features,
-            )
-            for request in metajob.candidates
-        }
+        return {request.machine: self._destination(request) for request in metajob.candidates}
+
+    def _destination(self, request: MachineRequest) -> Destination:
+        entry = self.config.machine(request.machine)
+        return Destination(
+            request=request,
+            connection=self.connection(request.machine),
+            site=entry.site,
+            features=entry.features,
+            is_manager=entry.is_manager,
+        )
 
     async def _booking(
         self, metajob: Metajob, trip_id: str, log: TripLog, listener: Listener

@@ -5,8 +5,9 @@ The order of the steps is the whole of the safety (design, section 3):
 1. the search proposes a start and a distribution;
 2. the log says which holds may come to exist;
 3. all legs are held at the same time; one refusal lets all go, and the search learns;
-4. the log says that the trip is decided;
-5. all legs are committed; a leg that cannot be committed any more undoes all others.
+4. the log says that every leg is held, and the acceptors decide: COMMIT is a fact from here on
+   (``deciding``); with one site its own commit is the decision;
+5. all legs are committed.
 
 At whatever point the laptop dies, ``resuming`` finds in the log which of these steps was the last
 and finishes or undoes; what nobody resumes lets itself go when the holds expire.
@@ -25,9 +26,11 @@ from gridcore.instants import Interval
 from gridcore.itineraries import Itinerary, Leg, LegState, Transport, TripState
 from gridcore.metajobs import Metajob
 from gridcore.planning import Plan
-from gridcore.reservations import Decline, DeclineRule, Reservation, TripRef
+from gridcore.reservations import Acceptor, Decline, DeclineRule, Reservation, TripRef
 from gridcore.timetext import format_utc
+from gridcore.trip_consensus import Outcome
 from gridio.clock import Clock
+from travel_agent.deciding import acceptors_of, decide
 from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.searching import Destination, Search, window_request
 from travel_agent.trip_events import (
@@ -97,10 +100,11 @@ class Booking:
             held, refusals = await self._hold_all(plan, attempt)
             if not refusals:
                 legs = tuple(self._leg(name, held[name], LegState.HELD) for name in held)
-                await self._log.write(TripDecided(attempt=attempt, legs=legs))
+                acceptors = self._acceptors(plan)
+                await self._log.write(TripDecided(attempt=attempt, legs=legs, acceptors=acceptors))
                 self._tell(News(step=Step.DECIDED, text="every leg is held", attempt=attempt))
                 return await self.commit(
-                    replace(itinerary, legs=legs).moved_to(TripState.HELD), attempt
+                    replace(itinerary, legs=legs).moved_to(TripState.HELD), attempt, acceptors
                 )
             await self._let_go(held, attempt)
             refusal = next(iter(refusals.values()))
@@ -108,12 +112,20 @@ class Booking:
             await self._clock.sleep_until(self._clock.now_precise() + self._jitter_s(attempt))
         return await self._give_up(itinerary, refusal)
 
-    async def commit(self, itinerary: Itinerary, attempt: int) -> Itinerary:
-        """Commit every leg of a decided trip; undo all when one cannot be had any more.
-
-        Saying it again, after a crash as well, leads to the same end.
+    async def commit(
+        self, itinerary: Itinerary, attempt: int, acceptors: tuple[Acceptor, ...]
+    ) -> Itinerary:
+        """Decide a trip whose legs are all held, and commit every leg; or undo all when it was
+        decided otherwise. Saying it again, after a crash as well, leads to the same end.
         """
-        outcomes = await asyncio.gather(*(self._commit_leg(leg) for leg in itinerary.legs))
+        trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
+        outcome = await decide(trip, self._destinations, self._clock)
+        if outcome is Outcome.ABORT:
+            message = "the holds' lifetime ended before the trip was decided"
+            return await self.undo(itinerary, Decline(rule=DeclineRule.CHANGED, message=message))
+        outcomes = await asyncio.gather(
+            *(self._commit_leg(leg, is_decided=bool(acceptors)) for leg in itinerary.legs)
+        )
         refusals = [each for each in outcomes if isinstance(each, Decline)]
         if refusals:
             reason = f"a hold was lost before its commit: {refusals[0].message}"
@@ -126,6 +138,16 @@ class Booking:
         )
         await self._log.write(TripBooked(legs=booked))
         return replace(itinerary, legs=booked).moved_to(TripState.BOOKED)
+
+    async def abandon(
+        self, itinerary: Itinerary, attempt: int, acceptors: tuple[Acceptor, ...]
+    ) -> Itinerary:
+        """Give up a trip that was about to be decided. The acceptors are asked first: only what can
+        never become a COMMIT any more, or is one already, may be released.
+        """
+        trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
+        await decide(trip, self._destinations, self._clock, wish=Outcome.ABORT)
+        return await self.undo(itinerary, None)
 
     async def undo(self, itinerary: Itinerary, why: Decline | None) -> Itinerary:
         """Release every leg that may exist. ``why``: the refusal that caused it; ``None``: the user
@@ -166,8 +188,13 @@ class Booking:
             for leg in plan.legs
         )
         await self._log.write(HoldsAsked(attempt=attempt, legs=asked))
+        acceptors = self._acceptors(plan)
         answers = await asyncio.gather(
-            *(self._hold(leg, names) for leg in asked), return_exceptions=True
+            *(
+                self._hold(leg, self._trip_ref(leg.name, attempt, asked, acceptors))
+                for leg in asked
+            ),
+            return_exceptions=True,
         )
         held = {n: a for n, a in zip(names, answers, strict=True) if isinstance(a, Reservation)}
         faults = [each for each in answers if isinstance(each, BaseException)]
@@ -179,11 +206,11 @@ class Booking:
             self._tell(News(step=Step.DECLINED, place=name, text=refusal.message, attempt=attempt))
         return held, refusals
 
-    async def _hold(self, leg: AskedLeg, participants: Sequence[str]) -> Reservation | Decline:
+    async def _hold(self, leg: AskedLeg, trip: TripRef) -> Reservation | Decline:
         destination = self._destinations[leg.machine]
         request = replace(
             window_request(self._metajob, destination, leg.request_id).at(leg.start, leg.nodes),
-            trip=TripRef(trip_id=self._trip_id, leg=leg.name, participants=tuple(participants)),
+            trip=trip,
         )
         calendar = destination.connection.calendar
         try:
@@ -225,8 +252,10 @@ class Booking:
         await asyncio.gather(*(release(name, each) for name, each in held.items()))
         await self._log.write(HoldsLetGo(attempt=attempt))
 
-    async def _commit_leg(self, leg: Leg) -> Reservation | Decline:
-        """Commit one leg, trying again until the site answers or the hold must have expired."""
+    async def _commit_leg(self, leg: Leg, *, is_decided: bool) -> Reservation | Decline:
+        """Commit one leg, trying again until the site answers or the hold must have expired. Where
+        acceptors have decided nothing is lost by then: the site asks them itself.
+        """
         calendar = self._destinations[leg.name].connection.calendar
         give_up_at = min(self._clock.now() + HOLD_TTL_S, leg.start)
         while True:
@@ -234,6 +263,11 @@ class Booking:
                 answer = await calendar.commit(leg.reservation_id or "")
             except UnavailableError as fault:
                 if self._clock.now() >= give_up_at:
+                    if is_decided:
+                        raise UnavailableError(
+                            f"the trip is decided, but {leg.site} could not be told: {fault}",
+                            hint=f"it asks the others by itself; see `gur resume {self._trip_id}`",
+                        ) from fault
                     return Decline(rule=DeclineRule.CHANGED, message=str(fault), site=leg.site)
                 await self._clock.sleep_until(self._clock.now_precise() + COMMIT_RETRY_S)
                 continue
@@ -264,6 +298,28 @@ class Booking:
 
     def _request_id(self, leg: str, attempt: int) -> str:
         return f"{self._trip_id}.{leg}.{attempt}"
+
+    def _acceptors(self, plan: Plan) -> tuple[Acceptor, ...]:
+        return acceptors_of({leg.name: self._destinations[leg.name] for leg in plan.legs})
+
+    def _trip_ref(
+        self,
+        leg: str,
+        attempt: int,
+        legs: Sequence[AskedLeg] | Sequence[Leg],
+        acceptors: tuple[Acceptor, ...],
+    ) -> TripRef:
+        """What every participant learns of the trip with its hold."""
+        sites = dict.fromkeys(self._destinations[each.name].site for each in legs)
+        length_s = self._metajob.duration_s + self._metajob.guard_s
+        return TripRef(
+            trip_id=self._trip_id,
+            leg=leg,
+            attempt=attempt,
+            participants=tuple(sites),
+            acceptors=acceptors,
+            ends_at=max(each.start for each in legs) + length_s,
+        )
 
     def _jitter_s(self, attempt: int) -> float:
         """A fraction of the attempt's longest wait, fixed by the trip's name: chance is not needed

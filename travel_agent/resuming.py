@@ -52,7 +52,7 @@ async def resume(
             itinerary=itinerary,
         )
     if story.state is TripState.HELD:
-        itinerary = await booking.commit(story.itinerary(), max(story.asked, default=1))
+        itinerary = await booking.commit(story.itinerary(), story.attempt, story.acceptors)
         outcome = "committed every leg" if itinerary.state is TripState.BOOKED else "released all"
         return Resumed(
             found="it was decided, and not known to be booked",

@@ -36,8 +36,11 @@ class Destination:
 
     request: MachineRequest
     connection: SiteConnection
+    site: str
+    """Name of the site in its certificate."""
     features: tuple[str, ...] = ()
     """What the machine's name stands for at its site."""
+    is_manager: bool = False
 
 
 class Search(Protocol):

@@ -14,6 +14,7 @@ from typing import Final
 
 from gridcore.instants import Instant
 from gridcore.itineraries import Leg
+from gridcore.reservations import Acceptor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +55,12 @@ class HoldsLetGo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripDecided:
-    """Every leg is held: the trip is to be committed."""
+    """Every leg is held: the trip is to be committed. Written before anybody is asked to decide."""
 
     attempt: int
     legs: tuple[Leg, ...]
+    acceptors: tuple[Acceptor, ...] = ()
+    """Who keeps the outcome; empty: the only site's own book does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

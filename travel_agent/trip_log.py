@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from gridcore.errors import ConflictError, InputError, NotFoundError
 from gridcore.itineraries import Itinerary, Leg, LegState, TripState
-from gridcore.reservations import Decline, DeclineRule
+from gridcore.reservations import Acceptor, Decline, DeclineRule
 from gridio.records import EventCodec
 from travel_agent.trip_events import (
     TRIP_EVENTS,
@@ -53,7 +53,9 @@ class TripStory:
     state: TripState = TripState.PLANNED
     asked: dict[int, tuple[AskedLeg, ...]] = field(default_factory=dict)
     """Attempt -> holds that may still exist and were not let go."""
-    decided: tuple[Leg, ...] = ()
+    attempt: int = 0
+    """The attempt that was decided; 0: none."""
+    acceptors: tuple[Acceptor, ...] = ()
     is_undoing: bool = False
     legs: tuple[Leg, ...] = ()
     message: str = ""
@@ -69,7 +71,8 @@ class TripStory:
             case HoldsLetGo():
                 self.asked.pop(event.attempt, None)
             case TripDecided():
-                self.decided = self.legs = event.legs
+                self.legs = event.legs
+                self.attempt, self.acceptors = event.attempt, event.acceptors
                 self.state = TripState.HELD
             case TripBooked():
                 self.legs = event.legs

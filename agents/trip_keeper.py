@@ -1,0 +1,188 @@
+"""A site's part in the outcome of trips: as an acceptor for others, and as a participant in doubt.
+
+An acceptor journals what it promised and accepted before it says so. A participant whose hold for a
+trip comes to the end of its lifetime asks the acceptors: it commits when the trip was committed,
+lets go when it was not, and settles the question when nobody has. It never guesses; if no majority
+can be heard until the hold's start, its time is gone and the hold ends with it. (docs/protocol.md)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from agents.agent_events import AcceptorChanged, AcceptorsForgotten, AgentEvent
+from gridcore.instants import Instant
+from gridcore.reservations import Reservation, ReservationEvent, ReservationState, TripRef
+from gridcore.trip_consensus import (
+    AcceptorAnswer,
+    AcceptorState,
+    Outcome,
+    VoteQuestion,
+    answer_vote,
+)
+from gridio.connections import SiteConnection
+from gridio.trip_voting import TripVoting
+
+if TYPE_CHECKING:
+    from gridcore.calendars import Calendar
+    from gridcore.ports import CalendarPort
+    from gridio.clock import Clock
+    from gridio.journal import Ticket
+
+log = logging.getLogger(__name__)
+
+Connect = Callable[[str, str], SiteConnection]
+"""Makes the connection to another site, by its name and endpoint, as this site."""
+
+RETRY_FIRST_S: Final = 0.5
+RETRY_MAX_S: Final = 8.0
+"""Between two rounds of a doubt: doubling from the first to the longest, with a fraction that
+depends on the site's name, so that two in doubt do not outbid each other for ever.
+"""
+
+
+class TripKeeper:
+    """One site's memory of trips' outcomes, and its doubts."""
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        clock: Clock,
+        connect: Connect,
+        own_port: Callable[[], CalendarPort],
+        record: Callable[[Sequence[AgentEvent]], Ticket],
+    ) -> None:
+        self._calendar = calendar
+        self._clock = clock
+        self._connect = connect
+        self._own_port = own_port
+        self._record = record
+        self.states: dict[str, AcceptorState] = {}
+        """By attempt: what this site promised and accepted as an acceptor."""
+        self.in_doubt: set[str] = set()
+        """Reservations whose outcome is being asked for."""
+        self._connections: dict[tuple[str, str], SiteConnection] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    # -- as an acceptor ----------------------------------------------------------------------------
+
+    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
+        """Answer one question; whatever the answer rests on is on the disk before it leaves."""
+        old = self.states.get(question.instance)
+        new, answer = answer_vote(old, question, self._calendar.site)
+        changed = new != (old or AcceptorState(instance=question.instance))
+        await self._record([AcceptorChanged(state=new)] if changed else []).durable()
+        return answer
+
+    def apply(self, event: AcceptorChanged | AcceptorsForgotten) -> None:
+        """Take a journaled fact into account."""
+        match event:
+            case AcceptorChanged(state=state):
+                self.states[state.instance] = state
+            case AcceptorsForgotten(before=before):
+                over = [key for key, each in self.states.items() if each.keep_until < before]
+                for key in over:
+                    del self.states[key]
+
+    def decide_sweep(self, now: Instant) -> tuple[AcceptorsForgotten, ...]:
+        """Outcomes of trips that ended long ago may be forgotten."""
+        before = now - self._calendar.rules.tombstone_s
+        if any(each.keep_until < before for each in self.states.values()):
+            return (AcceptorsForgotten(before=before),)
+        return ()
+
+    # -- as a participant --------------------------------------------------------------------------
+
+    def open(self, group: asyncio.TaskGroup) -> None:
+        """Doubts are settled by tasks of ``group`` from now on."""
+        self._group = group
+
+    async def close(self) -> None:
+        """End the connections to other sites."""
+        self._group = None
+        await asyncio.gather(*(each.close() for each in self._connections.values()))
+        self._connections.clear()
+
+    def must_ask(self, hold: Reservation) -> bool:
+        """True when the hold may not simply expire, because others decide with it."""
+        trip = hold.request.trip
+        return trip is not None and bool(trip.acceptors)
+
+    def settle_soon(self, hold: Reservation) -> None:
+        """Find out what became of the hold's trip, beside everything else."""
+        assert self._group is not None, "open() comes first"
+        if hold.reservation_id not in self.in_doubt:
+            self.in_doubt.add(hold.reservation_id)
+            self._group.create_task(self._settle(hold.reservation_id), name="doubt")
+
+    async def _settle(self, reservation_id: str) -> None:
+        hold = self._calendar.reservations[reservation_id]
+        trip = hold.request.trip
+        assert trip is not None, "must_ask was true"
+        voting = TripVoting(
+            trip.instance,
+            self._ports(trip),
+            self._calendar.site,
+            keep_until=max(trip.ends_at, hold.end),
+        )
+        wait_s = RETRY_FIRST_S
+        try:
+            while self._is_held(reservation_id):
+                now = self._clock.now()
+                if now >= hold.start:
+                    log.warning("hold %s ends in doubt: no majority answered", reservation_id)
+                    await self._let_go(reservation_id, now)
+                    return
+                outcome = await voting.learn() or await voting.settle(Outcome.ABORT)
+                if outcome is not None:
+                    await self._conclude(reservation_id, outcome)
+                    return
+                await self._clock.sleep_until(
+                    min(self._clock.now_precise() + wait_s * self._fraction(trip), hold.start)
+                )
+                wait_s = min(2 * wait_s, RETRY_MAX_S)
+        finally:
+            self.in_doubt.discard(reservation_id)
+
+    async def _conclude(self, reservation_id: str, outcome: Outcome) -> None:
+        if not self._is_held(reservation_id):
+            return
+        now = self._clock.now()
+        log.info("the trip of hold %s was decided: %s", reservation_id, outcome)
+        if outcome is Outcome.COMMIT:
+            _, events = self._calendar.decide_late_commit(reservation_id, now)
+            await self._record(events).durable()
+        else:
+            await self._let_go(reservation_id, now)
+
+    async def _let_go(self, reservation_id: str, now: Instant) -> None:
+        events = self._calendar.decide_release(
+            reservation_id, None, now, event=ReservationEvent.EXPIRE
+        )
+        await self._record(events).durable()
+
+    def _is_held(self, reservation_id: str) -> bool:
+        entry = self._calendar.reservations.get(reservation_id)
+        return entry is not None and entry.state is ReservationState.HELD
+
+    def _ports(self, trip: TripRef) -> dict[str, CalendarPort]:
+        """The acceptors' calendars; this site's own without a wire."""
+        ports: dict[str, CalendarPort] = {}
+        for acceptor in trip.acceptors:
+            if acceptor.site == self._calendar.site:
+                ports[acceptor.site] = self._own_port()
+                continue
+            key = (acceptor.site, acceptor.endpoint)
+            if key not in self._connections:
+                self._connections[key] = self._connect(*key)
+            ports[acceptor.site] = self._connections[key].calendar
+        return ports
+
+    def _fraction(self, trip: TripRef) -> float:
+        """From a half to one, fixed by the site and the attempt."""
+        digest = hashlib.sha256(f"{self._calendar.site} {trip.instance}".encode()).digest()
+        return 0.5 + digest[0] / 510
