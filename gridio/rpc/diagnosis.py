@@ -8,9 +8,9 @@ with the standard library: our own certificate, name, port, handshake.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
+import tempfile
 from dataclasses import dataclass
 from typing import Final
 
@@ -157,13 +157,12 @@ def _client_context(credential: Credential) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=credential.root_pem.decode())
     context.set_alpn_protocols(["h2"])
-    # The library reads a key from files only; this one exists in memory alone.
-    descriptor = os.memfd_create("credential")
-    try:
-        os.write(descriptor, credential.key_pem + b"\n" + credential.cert_pem)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-    finally:
-        os.close(descriptor)
+    # The library reads a key from files only. This one is its owner's alone (mode 0600) and gone at
+    # once; a file in memory would do as well, but laptops are not all Linux.
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(credential.key_pem + b"\n" + credential.cert_pem)
+        file.flush()
+        context.load_cert_chain(file.name)
     return context
 
 
