@@ -111,7 +111,7 @@ class QueueTable(_Strict):
 
 
 class ReservationsTable(_Strict):
-    """``[reservations]``: what users may reserve (Catalina's USER_SET_LIMITS). Negative: no limit."""
+    """``[reservations]``: what users may reserve (USER_SET_LIMITS). Negative: no limit."""
 
     per_account: int = 100
     nodes: int = -1

@@ -126,7 +126,8 @@ class TripKeeper:
         voting = TripVoting(
             trip.instance,
             self._ports(trip),
-            self._calendar.site,
+            # The epoch is new with each start of the daemon, so no ballot is used twice.
+            f"{self._calendar.site}:{self._calendar.epoch}",
             keep_until=max(trip.ends_at, hold.end),
         )
         wait_s = RETRY_FIRST_S

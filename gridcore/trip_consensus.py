@@ -18,6 +18,7 @@ clocks are elsewhere. docs/protocol.md is the specification.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -38,11 +39,13 @@ class Outcome(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ballot:
-    """Orders proposals; two proposers never share one."""
+    """Orders proposals; two proposers never share one, and no proposer uses one twice."""
 
     round: int
     proposer: str = ""
-    """Name of the site, or ``traveller:<trip>``; empty only in round 0."""
+    """Names the proposer *and this run of it*: after a restart it does not know which ballots it
+    has used, and one ballot with two values would break everything. Empty only in round 0.
+    """
 
 
 TRAVELLERS_FIRST: Final = Ballot(0)
@@ -173,13 +176,9 @@ def value_to_propose(promises: list[AcceptorAnswer], wish: Outcome) -> Outcome:
 
 def chosen(answers: list[AcceptorAnswer], acceptors: tuple[str, ...]) -> Outcome | None:
     """The outcome, when these answers prove one: a majority accepted at the same ballot."""
-    counts: dict[Ballot, int] = {}
-    for answer in answers:
-        if answer.vote is not None:
-            counts[answer.vote.ballot] = counts.get(answer.vote.ballot, 0) + 1
-    for answer in answers:
-        vote = answer.vote
-        if vote is not None and counts[vote.ballot] >= majority(acceptors):
+    counts = Counter(each.vote for each in answers if each.vote is not None)
+    for vote, count in counts.items():
+        if count >= majority(acceptors):
             return vote.outcome
     return None
 

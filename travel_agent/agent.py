@@ -344,7 +344,16 @@ class TravelAgent:
     ) -> Booking:
         destinations = self._destinations(metajob)
         search = Sweep(metajob, destinations, trip_id, listener=listener)
-        return Booking(metajob, trip_id, destinations, search, log, self._clock, listener=listener)
+        return Booking(
+            metajob,
+            trip_id,
+            destinations,
+            search,
+            log,
+            self._clock,
+            run_id=self._ids.new_id("run"),
+            listener=listener,
+        )
 
     async def _check_logins(self, destinations: dict[str, Destination]) -> None:
         """Where the metajob names a login, the site must know the user by it."""

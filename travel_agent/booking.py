@@ -66,10 +66,12 @@ class Booking:
         log: TripLog,
         clock: Clock,
         *,
+        run_id: str,
         listener: Listener = deaf,
     ) -> None:
         self._metajob = metajob
         self._trip_id = trip_id
+        self._run_id = run_id
         self._destinations = destinations
         self._search = search
         self._log = log
@@ -119,7 +121,7 @@ class Booking:
         decided otherwise. Saying it again, after a crash as well, leads to the same end.
         """
         trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
-        outcome = await decide(trip, self._destinations, self._clock)
+        outcome = await decide(trip, self._destinations, self._clock, run_id=self._run_id)
         if outcome is Outcome.ABORT:
             message = "the holds' lifetime ended before the trip was decided"
             return await self.undo(itinerary, Decline(rule=DeclineRule.CHANGED, message=message))
@@ -146,7 +148,7 @@ class Booking:
         never become a COMMIT any more, or is one already, may be released.
         """
         trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
-        await decide(trip, self._destinations, self._clock, wish=Outcome.ABORT)
+        await decide(trip, self._destinations, self._clock, run_id=self._run_id, wish=Outcome.ABORT)
         return await self.undo(itinerary, None)
 
     async def undo(self, itinerary: Itinerary, why: Decline | None) -> Itinerary:

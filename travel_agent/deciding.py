@@ -40,9 +40,12 @@ async def decide(
     destinations: Mapping[str, Destination],
     clock: Clock,
     *,
+    run_id: str,
     wish: Outcome = Outcome.COMMIT,
 ) -> Outcome:
     """Have ``wish`` chosen, or learn what was. Saying it again leads to the same outcome.
+
+    ``run_id`` names this run of the program: no two runs may share a ballot.
 
     ``UnavailableError``: a majority could not be heard, so nobody knows yet; the sites settle it
     among themselves when the holds' lifetimes end.
@@ -55,7 +58,7 @@ async def decide(
     voting = TripVoting(
         trip.instance,
         {each.site: by_site[each.site] for each in trip.acceptors},
-        f"traveller:{trip.trip_id}",
+        f"traveller:{run_id}",
         keep_until=trip.ends_at,
     )
     give_up_at = clock.now_precise() + DECIDE_WITHIN_S

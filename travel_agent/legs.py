@@ -160,8 +160,7 @@ class LegWork:
             yield LegOutput(leg=leg.name, stream=name, content=chunk.content)
 
     async def _put(self, leg: Leg, source: Path, destination: str) -> None:
-        mode = source.stat().st_mode & 0o777
-        checksum = await asyncio.to_thread(_checksum, source)
+        mode, checksum = await asyncio.to_thread(_mode_and_checksum, source)
         await self._site(leg).put_file(
             leg.reservation_id or "", destination, _read(source), mode=mode, sha256=checksum
         )
@@ -249,6 +248,10 @@ async def _read(path: Path) -> AsyncIterator[OutputChunk]:
         while content := await asyncio.to_thread(file.read, CHUNK_BYTES):
             yield OutputChunk(offset=offset, content=content)
             offset += len(content)
+
+
+def _mode_and_checksum(path: Path) -> tuple[int, str]:
+    return path.stat().st_mode & 0o777, _checksum(path)
 
 
 def _checksum(path: Path) -> str:
