@@ -193,7 +193,8 @@ def demo_grid(
 def interruptible() -> Iterator[list[int]]:
     """Make SIGTERM and SIGHUP do what Ctrl-C does; which of them came is in the list.
 
-    Ctrl-C is the one signal that an event loop turns into an orderly cancellation by itself.
+    Ctrl-C is the one signal that an event loop turns into an orderly cancellation by itself. It is
+    heeded also where a script's background command would ignore it.
     """
     received: list[int] = []
 
@@ -206,6 +207,7 @@ def interruptible() -> Iterator[list[int]]:
         for number in STOP_SIGNALS[1:]
         if signal.getsignal(number) is not signal.SIG_IGN  # nohup means what it says
     }
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield received
     finally:

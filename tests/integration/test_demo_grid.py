@@ -175,6 +175,22 @@ def test_whatever_ends_the_host_ends_the_grid(
     assert not any(_is_served(endpoint) for endpoint in endpoints)
 
 
+def test_a_host_that_ignores_interrupts_can_be_stopped(tmp_path: Path, marker: str) -> None:
+    """A script's background command begins with SIGINT ignored; SIGTERM must end it still."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        host = _start_host(tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with host:
+        assert host.stdout is not None
+        folder = Path(host.stdout.readline().split()[0])
+        host.send_signal(signal.SIGTERM)
+        host.wait(PATIENCE_S)
+    assert not folder.exists()
+    _await_end(marker, folder)
+
+
 @pytest.mark.parametrize("delay_s", [0.1, 0.3, 0.5, 0.8])
 def test_interrupted_while_starting_it_leaves_nothing(
     tmp_path: Path, marker: str, delay_s: float, monkeypatch: pytest.MonkeyPatch

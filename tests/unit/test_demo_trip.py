@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from gridio.clock import SystemClock
 from gridio.credentials import Usage, check_credential, load_credential
 from gridio.gridmap import load_grid_map
 from gridio.ids import SeededIds
+from tests.shared_data import CHECKOUT
 from travel_agent import demo_sites
 from travel_agent.demo import Outcome
 from travel_agent.demo_sites import (
@@ -106,3 +108,14 @@ def test_no_result_is_no_success() -> None:
     assert Outcome().faults == ("the trip did not come to a result",)
     assert Outcome().spread_ms is None
     assert json.dumps(Outcome().starts) == "{}"
+
+
+def test_the_files_of_the_first_trip_are_metajobs() -> None:
+    """Whoever copies a file from docs/first-trip.md can book it."""
+    text = (CHECKOUT / "docs" / "first-trip.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    machines = {site.machine for site in DEMO_SITES}
+    for block in blocks:
+        metajob = parse_metajob(block, now=NOW, zone=ZONE, form="toml").metajob
+        assert {each.machine for each in metajob.machines} <= machines
+    assert len(blocks) == 3
