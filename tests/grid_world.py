@@ -1,0 +1,371 @@
+"""A real grid for tests: three site daemons as processes, users, laptops, and the sites' own books.
+
+The processes belong to the keeper of the demonstration (``travel_agent.demo_keeper``), so nothing
+is left behind when a test fails or is killed. What a site has promised is read from its journal,
+never asked of the daemon whose word is under test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from agents.agent_events import JobStarting
+from agents.daemon import JOURNAL_FILE
+from agents.job_table import JobTable
+from agents.node_agent import CODEC
+from agents.site_config import load_site_config
+from gridcore.calendar_events import (
+    FinishedForgotten,
+    RequestBuried,
+    ReservationChanged,
+    ReservationGranted,
+    ReservationMoved,
+)
+from gridcore.calendars import Calendar
+from gridcore.reservations import Reservation, ReservationState
+from gridcore.timetext import format_utc
+from gridio.authority import Authority
+from gridio.clock import SystemClock
+from gridio.gridmap import GridMap, grid_map_entry, write_grid_map
+from gridio.ids import RandomIds
+from gridio.journal_file import read_records
+from gridio.private_files import make_private_folder
+from travel_agent import demo_keeper
+from travel_agent.agent import TravelAgent
+from travel_agent.composition import open_travel_agent
+from travel_agent.demo_grid import DAEMON, DemoGrid
+from travel_agent.demo_sites import LOOPBACK
+from travel_agent.grid_config import load_grid_config
+
+GRID: Final = "testgrid"
+SITES: Final = {"alpha": 16, "beta": 8, "gamma": 4}
+"""Nodes by site. The machines that users know are ``<site>-machine``."""
+PRICES: Final = {"alpha": 36_000, "beta": 18_000, "gamma": 54_000}
+"""Millicredits for a node and hour."""
+USERS: Final = ("ada", "grace", "edsger")
+NOBODY: Final = "mallory"
+"""Has a certificate of this grid and is in nobody's grid-mapfile."""
+PATIENCE_S: Final = 30.0
+"""Bound of every wait; a moment is usual."""
+PASS_S: Final = 0.03
+CONTACT_PORT_FIRST: Final = 12_000
+CONTACT_PORTS: Final = 400
+DAY_S: Final = 86_400
+CALENDAR_EVENTS: Final = (
+    ReservationGranted | ReservationMoved | ReservationChanged | RequestBuried | FinishedForgotten
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def faults(self) -> list[str]:
+        """Lines of standard error that say what is wrong; hints are indented below them."""
+        return [line for line in self.err.splitlines() if line.startswith("gur: ")]
+
+
+class GridWorld:
+    """The running grid, as ``grid_world`` gives it out."""
+
+    def __init__(self, grid: DemoGrid, keeper_pid: int) -> None:
+        self._grid = grid
+        self._keeper_pid = keeper_pid
+        self._windows = 0
+        self._laptops = 0
+        self.folder = grid.folder
+        self.root = grid.folder.root
+        self.authority = Authority.create(
+            self.root / "authority", GRID, RandomIds(), SystemClock().now()
+        )
+        self._down: dict[str, None] = dict.fromkeys(SITES)
+        self._paused: dict[str, None] = {}
+
+    # -- sites -------------------------------------------------------------------------------------
+
+    def start(self, *names: str) -> None:
+        """Start daemons (again, at the port they had) and wait until they serve."""
+        self._grid.start_sites(names)
+        for name in names:
+            config = self.folder.site_config(name)
+            lines = config.read_text().splitlines()
+            listen = f'listen = "{self._grid.endpoints[name]}"'
+            config.write_text(
+                "\n".join(listen if each.startswith("listen") else each for each in lines) + "\n"
+            )
+            self._down.pop(name, None)
+
+    def kill(self, name: str) -> None:
+        """Kill a daemon with -9; returns when it is dead."""
+        self._down[name] = None
+        self._paused.pop(name, None)
+        self._grid.kill_site(name)
+
+    def pause(self, name: str) -> None:
+        """Make a daemon as slow as can be: SIGSTOP."""
+        self._paused[name] = None
+        os.kill(self.pid(name), signal.SIGSTOP)
+
+    def go_on(self, name: str) -> None:
+        """Let a paused daemon go on."""
+        self._paused.pop(name, None)
+        os.kill(self.pid(name), signal.SIGCONT)
+
+    def mend(self) -> None:
+        """Every site runs, whatever a test left."""
+        for name in list(self._paused):
+            self.go_on(name)
+        if self._down:
+            self.start(*list(self._down))
+
+    def pid(self, name: str) -> int:
+        """The process of a site's daemon."""
+        config = str(self.folder.site_config(name)).encode()
+        for pid in demo_keeper.descendants(self._keeper_pid):
+            with contextlib.suppress(OSError):
+                words = Path("/proc", str(pid), "cmdline").read_bytes().split(b"\0")
+                if config in words:
+                    return pid
+        raise AssertionError(f"{name} does not run")
+
+    def endpoint(self, name: str) -> str:
+        """``host:port`` of a site."""
+        return self._grid.endpoints[name]
+
+    def tasks(self, name: str) -> list[int]:
+        """Processes that a site's tasks consist of, by their working folder."""
+        areas = self.folder.site(name) / "state" / "areas"
+        found = []
+        for pid in demo_keeper.descendants(self._keeper_pid):
+            with contextlib.suppress(OSError):
+                if Path("/proc", str(pid), "cwd").readlink().is_relative_to(areas):
+                    found.append(pid)
+        return found
+
+    # -- the sites' own books ----------------------------------------------------------------------
+
+    def records(self, name: str) -> list[tuple[int, Any]]:
+        """(when, event) of everything in a site's journal."""
+        journal = self.folder.site(name) / "state" / JOURNAL_FILE
+        return [(record.at, CODEC.decode(record)) for record in read_records(journal)]
+
+    def calendar(self, name: str) -> Calendar:
+        """A site's calendar, replayed from its journal."""
+        config = load_site_config(self.folder.site_config(name))
+        calendar = Calendar(config.name, config.classes, rules=config.rules, tariff=config.tariff)
+        for _, event in self.records(name):
+            if isinstance(event, CALENDAR_EVENTS):
+                calendar.apply(event)
+        calendar.validate()
+        return calendar
+
+    def jobs(self, name: str) -> JobTable:
+        """A site's jobs, replayed from its journal."""
+        table = JobTable(name)
+        for _, event in self.records(name):
+            if not isinstance(event, CALENDAR_EVENTS):
+                table.apply(event)
+        table.validate()
+        return table
+
+    def live(self, name: str, trip: str = "") -> list[Reservation]:
+        """Held and committed reservations in a site's book, of one trip or of all."""
+        return [
+            each
+            for each in self.calendar(name).live()
+            if not trip or (each.request.trip is not None and each.request.trip.trip_id == trip)
+        ]
+
+    def holds(self) -> list[Reservation]:
+        """What is held and not committed, anywhere."""
+        return [
+            each
+            for name in SITES
+            for each in self.calendar(name).live()
+            if each.state is ReservationState.HELD
+        ]
+
+    def starts(self, name: str, reservation_id: str) -> int:
+        """How often jobs were started inside a reservation, by the journal."""
+        return sum(
+            isinstance(event, JobStarting) and event.reservation_id == reservation_id
+            for _, event in self.records(name)
+        )
+
+    def sizes(self) -> dict[str, int]:
+        """Number of records in each site's journal; the same before and after: nothing changed."""
+        return {name: len(self.records(name)) for name in SITES}
+
+    # -- users and their laptops -------------------------------------------------------------------
+
+    def config(self, user: str) -> Path:
+        """What GUR_CONFIG points to."""
+        return self.folder.user_config(user)
+
+    def new_state(self) -> Path:
+        """A laptop's memory that no other test uses."""
+        self._laptops += 1
+        return self.root / "laptops" / str(self._laptops)
+
+    @asynccontextmanager
+    async def laptop(
+        self, user: str = "ada", state: Path | None = None
+    ) -> AsyncIterator[TravelAgent]:
+        """A travel agent of ``user``, in this process, over real gRPC."""
+        agent = open_travel_agent(load_grid_config(self.config(user)), state or self.new_state())
+        try:
+            yield agent
+        finally:
+            await agent.close()
+
+    def environment(self, user: str, state: Path, **more: str) -> dict[str, str]:
+        """The environment of a command of ``user``'s."""
+        own = {"GUR_CONFIG": str(self.config(user)), "GUR_STATE": str(state)}
+        return {**os.environ, **own, "COLUMNS": "200", **more}
+
+    def gur(
+        self, *arguments: str, user: str = "ada", state: Path | None = None, **environment: str
+    ) -> Said:
+        """Run the real command to its end."""
+        done = subprocess.run(
+            [sys.executable, "-m", "travel_agent.cli", *arguments],
+            env=self.environment(user, state or self.new_state(), **environment),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def window(self, length_s: int = DAY_S // 2) -> tuple[int, int]:
+        """Hours of a far-away day that no other test books."""
+        self._windows += 1
+        start = SystemClock().now() + self._windows * DAY_S
+        return start, start + length_s
+
+
+@contextmanager
+def grid_world() -> Iterator[GridWorld]:
+    """Found the grid and start its sites; leave nothing behind."""
+    keeper = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(demo_keeper.__file__), "gur-test-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        grid = DemoGrid(keeper, DAEMON)
+    except BaseException:
+        keeper.communicate()
+        raise
+    try:
+        world = GridWorld(grid, keeper.pid)
+        _lay_out(world)
+        world.start(*SITES)
+        for user in (*USERS, NOBODY):
+            write_machines(world, user)
+        yield world
+    finally:
+        grid.take_down()
+
+
+def write_machines(world: GridWorld, user: str, *, path: Path | None = None, **others: str) -> Path:
+    """A user's list of machines; ``others``: endpoints that are not the sites' own."""
+    tables = [
+        f'[machines.{site}-machine]\nsite = "{site}"\n'
+        f'endpoint = "{others.get(site, world.endpoint(site))}"\n'
+        for site in SITES
+    ]
+    path = path or world.config(user)
+    credential = world.folder.user(user) / "credential"
+    path.write_text(f'credential = "{credential}"\n\n' + "\n".join(tables))
+    return path
+
+
+def metajob_text(
+    shares: dict[str, tuple[int, int]],
+    nodes_total: int,
+    *,
+    earliest: int,
+    latest: int,
+    duration_s: int = 600,
+    command: Sequence[str] = (),
+    pattern: str = "multiple",
+    name: str = "trip",
+    extra: str = "",
+) -> str:
+    """A metajob file in TOML; ``shares``: least and most nodes by site."""
+    words = ", ".join(f'"""{word}"""' for word in command)
+    task = f"[task]\ncommand = [{words}]\n" if command else ""
+    machines = "".join(
+        f'[[machines]]\nname = "{site}-machine"\nnodes_min = {least}\nnodes_max = {most}\n'
+        for site, (least, most) in shares.items()
+    )
+    return (
+        f'name = "{name}"\nusage_pattern = "{pattern}"\nnodes_total = {nodes_total}\n'
+        f'duration = "{duration_s}s"\nearliest_start = "{format_utc(earliest)}"\n'
+        f'latest_end = "{format_utc(latest)}"\n{extra}\n{task}{machines}'
+    )
+
+
+def until(is_so: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+    """Wait until something is so; a failure says what never was."""
+    give_up_at = time.monotonic() + patience_s  # noqa: TID251 - real processes live in real time
+    while not is_so():
+        assert time.monotonic() < give_up_at, f"waited {patience_s} s for: {what}"  # noqa: TID251
+        time.sleep(PASS_S)  # noqa: TID251
+
+
+def _lay_out(world: GridWorld) -> None:
+    now = SystemClock().now()
+    subjects = {
+        user: world.authority.issue_user(user, world.folder.user(user) / "credential", now).subject
+        for user in (*USERS, NOBODY)
+    }
+    for number, (name, nodes) in enumerate(SITES.items()):
+        home = world.folder.site(name)
+        make_private_folder(home)
+        world.authority.issue_site(name, home / "credential", now, hosts=[LOOPBACK])
+        entries = [grid_map_entry(subjects[user], [user]) for user in USERS]
+        write_grid_map(home / "grid-mapfile", GridMap(entries))
+        first = CONTACT_PORT_FIRST + number * CONTACT_PORTS
+        world.folder.site_config(name).write_text(
+            f"""\
+[site]
+name = "{name}"
+listen = "{LOOPBACK}:0"
+contact_ports = "{first}-{first + CONTACT_PORTS - 1}"
+admins = ["edsger"]
+
+[calendar]
+hold_ttl_min_s = 1
+
+[[classes]]
+name = "{name}-node"
+nodes = {nodes}
+
+[prices]
+millicredits_per_node_hour = {PRICES[name]}
+
+[queue]
+kill_grace_s = 1
+
+[host]
+run_as = "daemon"
+"""
+        )
