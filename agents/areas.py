@@ -78,7 +78,7 @@ class Areas:
         mode: int,
         sha256: str,
     ) -> FileStatus:
-        """Write a file, all or nothing. A first chunk with an offset goes on behind what was left."""
+        """Write a file, all or nothing. A first chunk with an offset goes on where a part ended."""
         root = self.folder(area, login)
         parts = _parts(path)
         await asyncio.to_thread(self._make_folders, root, parts[:-1], login)

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from local_sched.scheduler import LocalScheduler
 
 CODEC: Final = EventCodec(AGENT_EVENTS)
+_COMMIT: Final = ReservationEvent.COMMIT
 IDLE_WAKE_S: Final = 60
 """Time looks after itself at least this often, so that a clock that was set is noticed."""
 
@@ -113,6 +114,7 @@ class NodeAgent:
             parts.connect,
             lambda: CalendarDesk(self, itself),
             self.record,
+            self.runner.cancel_reservation,
         )
         self._alarm = Alarm(parts.clock)
         self._summary: CalendarSummary | None = None
@@ -182,6 +184,8 @@ class NodeAgent:
                 | FinishedForgotten()
             ):
                 self.calendar.apply(event)
+                if isinstance(event, ReservationChanged) and event.event is _COMMIT:
+                    self.trips.note_committed(self.calendar.get(event.reservation_id))
             case AcceptorChanged() | AcceptorsForgotten():
                 self.trips.apply(event)
             case _:
@@ -230,6 +234,7 @@ class NodeAgent:
         now = self.clock.now()
         self.calendar.advance(now)
         self._end_holds(now)
+        self.trips.check_soon(now)
         swept = (*self.calendar.decide_sweep(now), *self.trips.decide_sweep(now))
         if swept:
             self.record(swept)
@@ -238,7 +243,12 @@ class NodeAgent:
         for job in result.stops:
             await self.runner.stop(job.job_id, "its time is over")
         next_expiry = self.calendar.next_expiry(passing_over=self.trips.in_doubt)
-        moments = (result.next_wakeup, next_expiry, self.calendar.next_end())
+        moments = (
+            result.next_wakeup,
+            next_expiry,
+            self.calendar.next_end(),
+            self.trips.next_check(),
+        )
         return float(min([each for each in moments if each is not None] + [now + IDLE_WAKE_S]))
 
     def _end_holds(self, now: Instant) -> None:

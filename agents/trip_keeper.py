@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import heapq
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from agents.agent_events import AcceptorChanged, AcceptorsForgotten, AgentEvent
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+CHECK_BEFORE_S: Final = 5
+"""How long before its start a leg is asked about: late enough to see any cancellation that matters,
+early enough to hear from slow acceptors."""
+
 Connect = Callable[[str, str], SiteConnection]
 """Makes the connection to another site, by its name and endpoint, as this site."""
 
@@ -55,7 +60,11 @@ class TripKeeper:
         connect: Connect,
         own_port: Callable[[], CalendarPort],
         record: Callable[[Sequence[AgentEvent]], Ticket],
+        cancel_leg: Callable[[str], Awaitable[None]],
     ) -> None:
+        self._cancel_leg = cancel_leg
+        self._checks: list[tuple[Instant, str]] = []
+        """Heap of (instant, reservation): when to ask whether a committed trip was cancelled."""
         self._calendar = calendar
         self._clock = clock
         self._connect = connect
@@ -148,6 +157,46 @@ class TripKeeper:
                 wait_s = min(2 * wait_s, RETRY_MAX_S)
         finally:
             self.in_doubt.discard(reservation_id)
+
+    # -- cancelled trips ---------------------------------------------------------------------------
+
+    def note_committed(self, reservation: Reservation) -> None:
+        """A leg is committed: shortly before its start the acceptors are asked whether the whole
+        trip was cancelled while this site could not be told.
+        """
+        if self.must_ask(reservation):
+            check_at = reservation.start - CHECK_BEFORE_S
+            heapq.heappush(self._checks, (check_at, reservation.reservation_id))
+
+    def next_check(self) -> Instant | None:
+        """When the next such question is due."""
+        return self._checks[0][0] if self._checks else None
+
+    def check_soon(self, now: Instant) -> None:
+        """Ask what is due, beside everything else. A leg that began meanwhile is not asked about.
+        """
+        assert self._group is not None, "open() comes first"
+        while self._checks and self._checks[0][0] <= now:
+            _, reservation_id = heapq.heappop(self._checks)
+            entry = self._calendar.reservations.get(reservation_id)
+            if (
+                entry is not None
+                and entry.state is ReservationState.COMMITTED
+                and now < entry.start
+            ):
+                self._group.create_task(self._check(entry), name="cancelled?")
+
+    async def _check(self, reservation: Reservation) -> None:
+        trip = reservation.request.trip
+        assert trip is not None, "must_ask was true"
+        voting = TripVoting(
+            trip.cancellation, self._ports(trip), self._calendar.site, keep_until=trip.ends_at
+        )
+        if await voting.learn() is Outcome.COMMIT:
+            log.info("the trip of %s was cancelled", reservation.reservation_id)
+            await self._cancel_leg(reservation.reservation_id)
+
+    # -- inside ------------------------------------------------------------------------------------
 
     async def _conclude(self, reservation_id: str, outcome: Outcome) -> None:
         if not self._is_held(reservation_id):

@@ -131,6 +131,11 @@ class TripRef:
         """Names the attempt wherever its outcome is asked for."""
         return f"{self.trip_id}/{self.attempt}"
 
+    @property
+    def cancellation(self) -> str:
+        """Names the question whether the attempt, once committed, was cancelled as a whole."""
+        return f"{self.instance}/cancel"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationRequest:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,15 +17,11 @@ from gridcore.errors import (
     GridError,
     InputError,
     NotAuthorisedError,
-    UnavailableError,
 )
-from gridcore.itineraries import Itinerary, Leg, LegState, TripState
-from gridcore.jobs import JobState, JobView
+from gridcore.itineraries import Itinerary, Leg, TripState
 from gridcore.metajobs import MachineRequest, Metajob, UsagePattern
-from gridcore.ports import SiteDescription
-from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationState
 from gridio.clock import Clock
-from gridio.connections import ClockSkew, SiteConnection
+from gridio.connections import SiteConnection
 from gridio.ids import IdSource
 from travel_agent.booking import Booking
 from travel_agent.grid_config import GridConfig, MachineEntry
@@ -33,6 +29,8 @@ from travel_agent.legs import LegChange, LegOutput, LegWork
 from travel_agent.metajob_files import parse_metajob
 from travel_agent.metajob_writer import metajob_to_json
 from travel_agent.news import Listener, News, Step, deaf
+from travel_agent.offers import offered
+from travel_agent.reports import SiteReport, TripReport, look_at, report_on
 from travel_agent.resuming import Resumed, resume
 from travel_agent.searching import Destination, Sweep
 from travel_agent.trip_events import JobSubmitted, TripEnded, TripOpened
@@ -49,28 +47,6 @@ expire.
 
 ALTERNATIVES_TRIED_MAX: Final = 17
 """The metajob's own 16 at most, and one that a refusal offers."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteReport:
-    """What is known of one machine now."""
-
-    machine: MachineEntry
-    description: SiteDescription | None
-    skew: ClockSkew | None
-    problem: str = ""
-    """Why there is no description."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TripReport:
-    """A trip as the sites' books show it now, beside what the laptop remembers."""
-
-    itinerary: Itinerary
-    jobs: dict[str, JobView]
-    """By leg."""
-    notes: tuple[str, ...] = ()
-    """Where a site could not be asked, or says something else than the laptop remembers."""
 
 
 class TravelAgent:
@@ -204,7 +180,7 @@ class TravelAgent:
             if story.state is TripState.HELD:
                 await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
             elif story.state is TripState.BOOKED:
-                await booking.undo(story.itinerary(), None)
+                await booking.cancel(story.itinerary(), story.attempt, story.acceptors)
             elif not story.state.is_over:
                 await resume(story, booking, destinations, log)
 
@@ -233,9 +209,9 @@ class TravelAgent:
             if not itinerary.legs or story.state.is_over:
                 return TripReport(itinerary=itinerary, jobs={})
             looks = await asyncio.gather(
-                *(self._look_at(leg, destinations[leg.name]) for leg in itinerary.legs)
+                *(look_at(leg, destinations[leg.name]) for leg in itinerary.legs)
             )
-            report = _report(itinerary, looks)
+            report = report_on(itinerary, looks)
             if report.itinerary.state.is_over and not story.state.is_over:
                 await log.write(TripEnded(state=report.itinerary.state.value))
             return report
@@ -256,7 +232,7 @@ class TravelAgent:
                 return (await resume(story, booking, destinations, log)).itinerary
             if story.state is TripState.HELD:
                 return await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
-            return await booking.undo(story.itinerary(), None)
+            return await booking.cancel(story.itinerary(), story.attempt, story.acceptors)
         finally:
             log.close()
 
@@ -369,75 +345,3 @@ class TravelAgent:
                 )
 
         await asyncio.gather(*(check(name, each) for name, each in named.items()))
-
-    async def _look_at(
-        self, leg: Leg, destination: Destination
-    ) -> tuple[Leg, Reservation | None, JobView | None, str]:
-        """One leg in its site's book: its reservation, its job, or why they are not known."""
-        port = destination.connection.site
-        try:
-            kept = await port.reservations(everybody=False)
-            jobs = await port.jobs(job_ids=[leg.job_id]) if leg.job_id else []
-        except UnavailableError as fault:
-            return leg, None, None, f"{leg.name}: {fault}"
-        found = next((each for each in kept if each.reservation_id == leg.reservation_id), None)
-        note = "" if found else f"{leg.name}: {leg.site} no longer knows {leg.reservation_id}"
-        return leg, found, jobs[0] if jobs else None, note
-
-
-def offered(metajob: Metajob, decline: Decline) -> list[Metajob]:
-    """What a refusal offers, as metajobs: later with all nodes, or now with fewer."""
-    found: list[Metajob] = []
-    if decline.earliest is not None:
-        end = decline.earliest + metajob.duration_s + metajob.guard_s
-        found.append(
-            replace(
-                metajob,
-                earliest_start=decline.earliest,
-                latest_end=max(end, metajob.latest_end),
-                alternatives=(),
-            )
-        )
-    fewer = decline.nodes_now
-    least = sum(each.nodes_min for each in metajob.machines)
-    if decline.rule is DeclineRule.NO_ROOM and fewer >= least and fewer < metajob.nodes_total:
-        found.append(replace(metajob, nodes_total=fewer, alternatives=()))
-    return found
-
-
-def _report(
-    itinerary: Itinerary,
-    looks: list[tuple[Leg, Reservation | None, JobView | None, str]],
-) -> TripReport:
-    """What the sites say, put together; the sites are right, whatever the laptop remembers."""
-    legs = tuple(_leg_now(leg, kept, job) for leg, kept, job, _ in looks)
-    notes = tuple(note for _, _, _, note in looks if note)
-    jobs = {leg.name: job for leg, _, job, _ in looks if job is not None}
-    states = [leg.state for leg in legs]
-    state = itinerary.state
-    if state in (TripState.BOOKED, TripState.RUNNING):
-        if any(each in (LegState.FAILED, LegState.RELEASED) for each in states):
-            state = TripState.FAILED
-        elif all(each is LegState.COMPLETED for each in states):
-            state = TripState.COMPLETED
-        elif any(each in (LegState.RUNNING, LegState.COMPLETED) for each in states):
-            state = TripState.RUNNING
-    if state is TripState.FAILED and any(each is LegState.RUNNING for each in states):
-        state = TripState.RUNNING
-    return TripReport(itinerary=replace(itinerary, state=state, legs=legs), jobs=jobs, notes=notes)
-
-
-def _leg_now(leg: Leg, kept: Reservation | None, job: JobView | None) -> Leg:
-    if job is not None and job.state is not JobState.QUEUED:
-        if job.state in (JobState.RUNNING, JobState.STARTING):
-            return replace(leg, state=LegState.RUNNING)
-        done = LegState.COMPLETED if job.state is JobState.COMPLETED else LegState.FAILED
-        return replace(leg, state=done)
-    if kept is None:
-        return leg
-    by_book = {
-        ReservationState.HELD: LegState.HELD,
-        ReservationState.COMMITTED: LegState.BOOKED,
-        ReservationState.COMPLETED: LegState.COMPLETED,
-    }
-    return replace(leg, state=by_book.get(kept.state, LegState.RELEASED))

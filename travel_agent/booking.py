@@ -151,6 +151,23 @@ class Booking:
         await decide(trip, self._destinations, self._clock, run_id=self._run_id, wish=Outcome.ABORT)
         return await self.undo(itinerary, None)
 
+    async def cancel(
+        self, itinerary: Itinerary, attempt: int, acceptors: tuple[Acceptor, ...]
+    ) -> Itinerary:
+        """Cancel a booked trip as a whole: the acceptors learn it first, so that a site that cannot
+        be told now finds it out before its leg starts.
+        """
+        await self._log.write(UndoAsked(reason="cancelled"))
+        trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
+        await decide(
+            trip,
+            self._destinations,
+            self._clock,
+            run_id=self._run_id,
+            question=trip.cancellation,
+        )
+        return await self.undo(itinerary, None)
+
     async def undo(self, itinerary: Itinerary, why: Decline | None) -> Itinerary:
         """Release every leg that may exist. ``why``: the refusal that caused it; ``None``: the user
         cancels. ``UnavailableError`` names a site that could not be told; ``gur resume`` goes on.

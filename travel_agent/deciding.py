@@ -41,11 +41,13 @@ async def decide(
     clock: Clock,
     *,
     run_id: str,
+    question: str = "",
     wish: Outcome = Outcome.COMMIT,
 ) -> Outcome:
     """Have ``wish`` chosen, or learn what was. Saying it again leads to the same outcome.
 
-    ``run_id`` names this run of the program: no two runs may share a ballot.
+    ``run_id`` names this run of the program: no two runs may share a ballot. ``question``: what is
+    decided, default whether the attempt is committed (else ``trip.cancellation``).
 
     ``UnavailableError``: a majority could not be heard, so nobody knows yet; the sites settle it
     among themselves when the holds' lifetimes end.
@@ -56,7 +58,7 @@ async def decide(
         each.site: each.connection.calendar for each in destinations.values()
     }
     voting = TripVoting(
-        trip.instance,
+        question or trip.instance,
         {each.site: by_site[each.site] for each in trip.acceptors},
         f"traveller:{run_id}",
         keep_until=trip.ends_at,

@@ -27,7 +27,7 @@ from travel_agent.rendering import (
 )
 
 if TYPE_CHECKING:
-    from travel_agent.agent import SiteReport
+    from travel_agent.reports import SiteReport
     from travel_agent.demo import Outcome
     from travel_agent.demo_grid import DemoGrid
     from travel_agent.news import News

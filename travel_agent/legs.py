@@ -1,5 +1,4 @@
-"""The legs of a booked trip at work: files in, jobs bound to their reservations, output, files out.
-"""
+"""A booked trip at work: files in, jobs bound to their reservations, output, files out."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ class LegWork:
                 _files_of(staged, base)
 
     async def stage_in(self, leg: Leg, base: Path) -> int:
-        """Send the leg's files into its folder; returns how many. Paths are relative to ``base``.
-        """
+        """Send the leg's files into its folder; returns how many. Paths begin at ``base``."""
         task = self.task_of(leg)
         if task is None or leg.reservation_id is None:
             return 0

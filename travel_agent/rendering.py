@@ -20,8 +20,8 @@ from gridcore.timetext import format_in_zone, format_utc
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from travel_agent.agent import SiteReport, TripReport
     from travel_agent.news import News
+    from travel_agent.reports import SiteReport, TripReport
     from travel_agent.resuming import Resumed
 
 

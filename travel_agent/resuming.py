@@ -45,7 +45,10 @@ async def resume(
             itinerary=story.itinerary(),
         )
     if story.is_undoing:
-        itinerary = await booking.undo(story.itinerary(), None)
+        if story.state is TripState.BOOKED:
+            itinerary = await booking.cancel(story.itinerary(), story.attempt, story.acceptors)
+        else:
+            itinerary = await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
         return Resumed(
             found=f"it was to be undone ({story.message})",
             done="released every leg",

@@ -1,4 +1,5 @@
-"""Sweep's planning against brute force: whatever it answers is valid, and nothing earlier exists."""
+"""Sweep's planning against brute force: whatever it answers is valid, and nothing earlier exists.
+"""
 
 from __future__ import annotations
 
