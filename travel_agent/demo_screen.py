@@ -27,10 +27,10 @@ from travel_agent.rendering import (
 )
 
 if TYPE_CHECKING:
-    from travel_agent.reports import SiteReport
     from travel_agent.demo import Outcome
     from travel_agent.demo_grid import DemoGrid
     from travel_agent.news import News
+    from travel_agent.reports import SiteReport
 
 WIDTH_OF_A_FILE: Final = 110
 """Columns when the output is no terminal."""
