@@ -77,7 +77,7 @@ class Outcome:
     def spread_ms(self) -> float | None:
         """Between the first and the last actual start; ``None`` unless all legs started."""
         starts = list(self.starts.values())
-        if self.itinerary is None or len(starts) < len(self.itinerary.legs):
+        if self.itinerary is None or not 0 < len(self.itinerary.legs) == len(starts):
             return None
         return (max(starts) - min(starts)) * 1000.0
 

@@ -54,7 +54,7 @@ name = "{name}"
 usage_pattern = "multiple"
 nodes_total = 12
 preference_reorder = true
-duration = "15s"
+duration = "25s"
 earliest_start = "+4s"
 latest_end = "+3m"
 """
