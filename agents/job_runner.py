@@ -20,6 +20,7 @@ from gridcore.errors import ConflictError, GridError, NotFoundError
 from gridcore.instants import Instant
 from gridcore.jobs import JobState, JobView
 from gridcore.reservations import ReservationState
+from local_sched.jobs import WaitReason
 from local_sched.resource_managers.base import (
     EndReason,
     Launch,
@@ -67,6 +68,10 @@ class JobRunner:
         self._record = record
         self._cancelled: set[str] = set()
         """Jobs that were told to end because somebody cancelled them."""
+        self._launching: dict[str, asyncio.Event] = {}
+        """Jobs whose launch is under way; set when it is settled."""
+        self._stops: set[asyncio.Task[None]] = set()
+        """Orders to end a job that go on when whoever gave them has hung up."""
 
     async def recover(self) -> None:
         """After a restart: what the tasks did while nobody looked, and the queue as it was.
@@ -117,11 +122,15 @@ class JobRunner:
         view = self.jobs.views[event.job_id]
         if view.state is not JobState.STARTING:
             return
+        settled = self._launching[event.job_id] = asyncio.Event()
         try:
             await self.resource_manager.launch(self._order(view, event))
         except GridError as fault:
             log.warning("job %s cannot be launched: %s", event.job_id, fault)
             await self.over(event.job_id, JobState.FAILED, None, str(fault))
+        finally:
+            del self._launching[event.job_id]
+            settled.set()
 
     def _order(self, view: JobView, event: JobStarting) -> Launch:
         """The order to the resource manager. A trip's leg is let go a moment after its start, so
@@ -152,20 +161,32 @@ class JobRunner:
     async def stop(self, job_id: str, why: str) -> None:
         """Tell a started job to end: TERM now, KILL after the site's grace."""
         log.info("stopping job %s: %s", job_id, why)
+        launching = self._launching.get(job_id)
+        if launching is not None:
+            # Half launched it could not be stopped, and would run although it was told to end.
+            await launching.wait()
+        if self.jobs.views[job_id].state.is_over:
+            return
         try:
             await self.resource_manager.stop(job_id, self._kill_grace_s)
         except NotFoundError:
-            await self.over(job_id, JobState.FAILED, None, "it was never launched")
+            state = JobState.CANCELLED if job_id in self._cancelled else JobState.FAILED
+            await self.over(job_id, state, None, f"{why} before it was launched")
 
     async def cancel(self, job_id: str) -> None:
-        """End a job, whatever it is doing. A running one is over when its processes are."""
+        """End a job, whatever it is doing. A running one is over when its processes are. Carried
+        through also when the caller hangs up meanwhile.
+        """
         view = self.jobs.get(job_id, None)
         if view.state is JobState.QUEUED:
             self.scheduler.cancel(job_id, self._clock.now())
             await self.over(job_id, JobState.CANCELLED, None, "cancelled before its start")
         elif not view.state.is_over:
             self._cancelled.add(job_id)
-            await self.stop(job_id, "cancelled")
+            order = asyncio.create_task(self.stop(job_id, "cancelled"))
+            self._stops.add(order)
+            order.add_done_callback(self._stops.discard)
+            await asyncio.shield(order)
 
     async def task_event(self, event: TaskEvent) -> None:
         """What became of a task; said twice it changes nothing."""
@@ -234,3 +255,29 @@ class JobRunner:
             inside = self.jobs.runs_inside.get(view.job_id, view.spec.reservation_id)
             if inside == reservation_id:
                 await self.cancel(view.job_id)
+
+    async def settle_reservations(self) -> None:
+        """End what reservations left behind: jobs still running in one that was released (its
+        release was interrupted, by a crash as well), and jobs that were submitted into one that
+        was over before they could start, which would wait for ever.
+        """
+        now, entries = self._clock.now(), self.calendar.reservations
+        for job_id, reservation_id in list(self.jobs.runs_inside.items()):
+            kept = entries.get(reservation_id)
+            was_released = kept is not None and kept.state is ReservationState.RELEASED
+            if was_released and job_id not in self._cancelled:
+                await self.cancel(job_id)
+        for job in list(self.scheduler.reservation_jobs.waiting.values()):
+            reservation_id = self.jobs.views[job.job_id].spec.reservation_id
+            if job.reason is not WaitReason.RESERVATION_OVER or not reservation_id:
+                continue
+            kept = entries.get(reservation_id)
+            was_released = kept is not None and kept.state is ReservationState.RELEASED
+            self.scheduler.cancel(job.job_id, now)
+            if was_released:
+                await self.over(
+                    job.job_id, JobState.CANCELLED, None, "its reservation was released"
+                )
+            else:
+                reason = "its reservation was over before it could start"
+                await self.over(job.job_id, JobState.FAILED, None, reason)

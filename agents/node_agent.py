@@ -239,6 +239,7 @@ class NodeAgent:
         if swept:
             self.record(swept)
         result = self.scheduler.cycle(now)
+        await self.runner.settle_reservations()
         await self.runner.start(result.starts, now)
         for job in result.stops:
             await self.runner.stop(job.job_id, "its time is over")
