@@ -20,8 +20,8 @@ differ by a tenth on real logs.
 
 Two things keep it fast without changing any answer. Where nothing but the tail of the queue has
 changed since the last pass, older jobs are not looked at again: room only shrinks as jobs start.
-And where room did appear, only a job that finds more of it than before can move: see ``_compress``.
-"""
+And where room did appear, only a job that finds more of it than before can move: see
+``compression``."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from gridcore.errors import InputError
 from gridcore.instants import Instant
+from local_sched.compression import FAR, Compression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from local_sched.job_queue import JobQueue
     from local_sched.jobs import Job
     from local_sched.ordering import QueueOrder
-
-FAR = 1 << 62
-"""Later than any instant that is ever compared with it; never stored as a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +50,10 @@ class BackfillRule:
     keeps_places: bool = True
     fillers: QueueOrder | None = None
     """Order in which jobs without a place are tried; ``None``: the order of the queue."""
+    compression_jobs_max: int | None = 500
+    """Jobs that are searched for when room appears; ``None``: all, however long the queue
+    (studies).
+    """
     late_start_max_s: int = 30
     """A planned job that starts this late keeps the end of its place; later than that it is planned
     anew.
@@ -60,6 +62,8 @@ class BackfillRule:
     def __post_init__(self) -> None:
         if self.depth is not None and self.depth < 0:
             raise InputError(f"a reservation depth is 0 or more, or all: {self.depth}")
+        if self.compression_jobs_max is not None and self.compression_jobs_max < 1:
+            raise InputError("compression_jobs_max is at least 1, or all")
         if self.late_start_max_s < 0:
             raise InputError("late_start_max_s must not be negative")
 
@@ -72,12 +76,11 @@ class Backfill:
     """
 
     __slots__ = (
+        "_compression",
         "_holders",
         "_is_blocked",
         "_is_roomier",
         "_is_tighter",
-        "_loose_from",
-        "_loose_until",
         "_next_planned",
         "_same_until",
         "idle",
@@ -101,10 +104,7 @@ class Backfill:
         """True when room was given back since the last pass, even if none of it is useful."""
         self._is_tighter = False
         """True when something was booked over places (an overrun, a failed node)."""
-        self._loose_from = FAR
-        self._loose_until = -FAR
-        """Stretch in which room has appeared that some waiting job has not been measured against.
-        """
+        self._compression = Compression(rule.compression_jobs_max)
         self._next_planned = FAR
         """No waiting job is planned before this (a lower bound)."""
         self._same_until = -FAR
@@ -118,11 +118,7 @@ class Backfill:
         pass.
         """
         self._is_roomier = True
-        if start < end:
-            if start < self._loose_from:
-                self._loose_from = start
-            if end > self._loose_until:
-                self._loose_until = end
+        self._compression.room_appeared(start, end)
 
     def room_vanished(self) -> None:
         """Something was booked that no search found (a failed node, an overrun)."""
@@ -250,7 +246,8 @@ class Backfill:
             self._deal_again(jobs, now)
         else:
             if self._is_roomier:
-                self._compress(jobs, now)
+                moved = self._compression.run(self.profile, jobs, now, self._find_place)
+                self._next_planned = min(self._next_planned, moved)
             for job in queue.arrivals:
                 if job.planned_start is None:
                     self._find_place(job, now)
@@ -285,47 +282,6 @@ class Backfill:
         self._next_planned = FAR
         for job in jobs:
             self._find_place(job, now)
-
-    def _compress(self, jobs: Iterable[Job], now: Instant) -> None:
-        """Each job in turn moves to its earliest place while all the others stay.
-
-        When a job was last measured, every start before its place failed at some second with too
-        little room. It can move now only if such a second has gained room since: it lies in the
-        loose stretch, before the job's place, with as many nodes free as the job needs. Most jobs
-        of a long queue fail that test, which costs no search. A move leaves room behind: later jobs
-        of this pass see it at once, earlier ones in the next pass, as in the plain loop.
-        """
-        profile = self.profile
-        loose_from, loose_until = max(self._loose_from, now), self._loose_until
-        left_from, left_until = FAR, -FAR
-        peak = self._peak(loose_from, loose_until)
-        earlier = profile.earlier
-        for job in jobs:
-            planned = job.planned_start
-            if planned is None:
-                self._find_place(job, now)
-                continue
-            nodes = job.nodes
-            if nodes > peak or planned <= loose_from:
-                continue
-            limit_s = job.limit_s
-            first = loose_from - limit_s + 1
-            start = earlier(nodes, limit_s, now if first < now else first, planned, loose_until)
-            if start >= planned:
-                continue
-            left_peak = profile.move(nodes, limit_s, planned, start)
-            job.planned_start = job.promised_start = start
-            if start < self._next_planned:
-                self._next_planned = start
-            left_from = min(left_from, max(planned, start + limit_s))
-            left_until = max(left_until, planned + limit_s)
-            loose_from, loose_until = min(loose_from, left_from), max(loose_until, left_until)
-            peak = max(peak, left_peak)
-        self._loose_from, self._loose_until = left_from, left_until
-
-    def _peak(self, start: Instant, end: Instant) -> int:
-        """Most nodes free at any second of a stretch; 0 when it is empty."""
-        return self.profile.max_free(start, end) if start < end else 0
 
     # -- places ------------------------------------------------------------------------------------
 
@@ -395,19 +351,21 @@ class Backfill:
         profile = self.profile
         moved = []
         keeps_others = self.rule.keeps_places and self.rule.depth is None
+        short = profile.shortages()
         for job in reversed(jobs):
+            if keeps_others and not short:
+                break
             planned = job.planned_start
             if planned is None:
                 continue
-            short = profile.shortages() if keeps_others else []
             end = planned + job.limit_s
-            if keeps_others and not any(
+            if not keeps_others or any(
                 start < end and (until is None or until > planned) for start, until, _ in short
             ):
-                continue
-            self._unplace(job)
-            self.room_appeared(max(planned, now), end)
-            moved.append(job)
+                self._unplace(job)
+                self.room_appeared(max(planned, now), end)
+                moved.append(job)
+                short = profile.shortages() if keeps_others else short
         self._holders = [job for job in self._holders if job.planned_start is not None]
         if self.rule.depth is None:
             for job in reversed(moved):

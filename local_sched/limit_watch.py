@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 from gridcore.instants import Instant
 from gridcore.jobs import JobState
-from local_sched.backfill import FAR
+from local_sched.compression import FAR
 from local_sched.jobs import Job
 from local_sched.reservation_jobs import ReservationJobs
 from local_sched.resource_pools import ResourcePool

@@ -97,8 +97,7 @@ class PriorityRule:
         weights = self.weights
         wait_s = max(now - job.submitted_at, 0)
         expansion = (wait_s + job.limit_s) / job.limit_s
-        name = job.spec.quality_of_service if job.spec is not None else ""
-        service = self.services.get(name) or self.services.get("") or _NO_SERVICE
+        service = self._service_of(job)
         return {
             "resources": weights.resources * job.nodes / self.nodes_full,
             "expansion_factor": weights.expansion_factor * expansion,
@@ -113,8 +112,38 @@ class PriorityRule:
         }
 
     def priority(self, job: Job, now: Instant) -> float:
-        """The sum of the terms; higher is served first."""
-        return sum(self.terms(job, now).values())
+        """The sum of the terms; higher is served first. Written out, for it is asked of every
+        waiting job in every cycle."""
+        weights = self.weights
+        limit_s = job.limit_s
+        wait_s = now - job.submitted_at
+        if wait_s < 0:
+            wait_s = 0
+        total = (
+            weights.resources * job.nodes / self.nodes_full
+            + weights.expansion_factor * (wait_s + limit_s) / limit_s
+            + weights.queue_time * wait_s
+            + weights.wall_time * limit_s
+            + weights.administrator * job.priority_boost
+        )
+        return total + self._service_points(job, wait_s) if self.services else total
+
+    def _service_points(self, job: Job, wait_s: int) -> float:
+        """What the quality of service adds."""
+        weights = self.weights
+        service = self._service_of(job)
+        expansion = (wait_s + job.limit_s) / job.limit_s
+        return (
+            weights.quality_of_service * service.priority
+            + weights.target_expansion
+            * _towards(expansion, service.target_expansion, service.priority_max)
+            + weights.target_queue_time
+            * _towards(wait_s, service.target_queue_time_s, service.priority_max)
+        )
+
+    def _service_of(self, job: Job) -> QualityOfService:
+        name = job.spec.quality_of_service if job.spec is not None else ""
+        return self.services.get(name) or self.services.get("") or _NO_SERVICE
 
 
 _NO_SERVICE = QualityOfService()

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from gridcore.errors import ConflictError, InputError
 from gridcore.instants import Instant
 from gridcore.profile import AvailabilityProfile
-from local_sched.backfill import FAR, Backfill, BackfillRule
+from local_sched.backfill import Backfill, BackfillRule
+from local_sched.compression import FAR
 from local_sched.job_queue import JobQueue
 from local_sched.jobs import Job
 from local_sched.ordering import QueueOrder

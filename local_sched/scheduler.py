@@ -31,7 +31,7 @@ from gridcore.errors import ConflictError, InputError, NotFoundError
 from gridcore.instants import Instant
 from gridcore.jobs import JobState
 from gridcore.profile import AvailabilityProfile
-from local_sched.backfill import FAR
+from local_sched.compression import FAR
 from local_sched.eligibility import Allowance, sort_out
 from local_sched.jobs import Job, WaitReason
 from local_sched.limit_watch import LimitWatch

@@ -17,7 +17,7 @@ _ALL: Final = (
     BackfillPolicy(name="edf", order=EARLIEST_DEADLINE, backfill=BackfillRule(depth=0)),
     BackfillPolicy(name="easy", backfill=BackfillRule(depth=1)),
     BackfillPolicy(name="easy-sjbf", backfill=BackfillRule(depth=1, fillers=SHORTEST_FIRST)),
-    BackfillPolicy(name="conservative"),
+    BackfillPolicy(name="conservative", backfill=BackfillRule(compression_jobs_max=None)),
     BackfillPolicy(name="replan", backfill=BackfillRule(keeps_places=False)),
 )
 

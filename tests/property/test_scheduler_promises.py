@@ -11,12 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridcore.reservations import Reservation
+from local_sched.backfill import BackfillRule
 from local_sched.jobs import Job
 from local_sched.scheduler_config import SchedulerConfig
 from tests.scheduler_worlds import CONSERVATIVE, EASY, FCFS, REPLAN, SmallSite
 
 NODES = 4
-POLICIES = {"conservative": CONSERVATIVE, "easy": EASY, "fcfs": FCFS, "replan": REPLAN}
+BOUNDED = SchedulerConfig(backfill=BackfillRule(compression_jobs_max=2))
+POLICIES = {
+    "conservative": CONSERVATIVE,
+    "bounded": BOUNDED,
+    "easy": EASY,
+    "fcfs": FCFS,
+    "replan": REPLAN,
+}
 
 STEPS_MAX = 30
 
