@@ -1,0 +1,86 @@
+"""What a command has to say: one object for scripts, lines and tables for people, one exit code.
+
+The JSON objects are a promise to scripts: keys are added, never renamed or removed. Instants are
+ISO 8601 in UTC, lengths of time whole seconds, prices integer millicredits.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gridcore.errors import GridError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+EXIT_DONE: Final = 0
+EXIT_OTHER: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_DECLINED: Final = 3
+EXIT_INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The outcome of one command."""
+
+    as_object: Mapping[str, Any]
+    shown: Sequence[str | Table] = ()
+    """For people, on standard output."""
+    notes: Sequence[str] = ()
+    """What they should know beside it, on standard error."""
+    faults: Sequence[GridError] = ()
+    """Single errors of a command that went on past them."""
+    exit_code: int = EXIT_DONE
+
+
+def code_of(faults: Sequence[GridError]) -> int:
+    """The exit code of a command that did some things and not others: that of its errors when they
+    are of one kind, else 1.
+    """
+    codes = {fault.exit_code for fault in faults}
+    if not codes:
+        return EXIT_DONE
+    return codes.pop() if len(codes) == 1 else EXIT_OTHER
+
+
+def show(answer: Answer, *, as_json: bool) -> None:
+    """Print it; JSON is one object on standard output."""
+    if as_json:
+        print_json(answer.as_object)
+    elif answer.shown:
+        from rich.console import Console
+
+        # No markup: names of jobs are the users' own words.
+        console = Console(highlight=False, markup=False, emoji=False)
+        for each in answer.shown:
+            console.print(each, soft_wrap=isinstance(each, str))
+    for note in answer.notes:
+        _tell(f"note: {note}")
+    for fault in answer.faults:
+        show_fault(fault)
+
+
+def show_fault(fault: GridError) -> None:
+    """One line, and one that says what to do next."""
+    _tell(f"catalina: {fault.message}")
+    if fault.hint:
+        _tell(f"  {fault.hint}")
+
+
+def error_object(fault: GridError) -> dict[str, Any]:
+    """A fault for scripts."""
+    return {"error": {"message": fault.message, "hint": fault.hint, "exit_code": fault.exit_code}}
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """One object."""
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")

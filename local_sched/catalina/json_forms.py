@@ -1,0 +1,108 @@
+"""Values of the domain as objects for ``--json``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gridcore.instants import Instant
+from gridcore.jobs import JobView
+from gridcore.reservations import Decline, Offer, Reservation
+from gridcore.timetext import format_utc
+
+INSTANT_KEYS = frozenset(
+    {"as_of", "submitted_at", "started_at", "ended_at", "planned_start", "ends_by", "from", "until"}
+)
+
+
+def moment(instant: Instant | None) -> str | None:
+    """ISO 8601 in UTC."""
+    return None if instant is None else format_utc(instant)
+
+
+def reservation_json(
+    reservation: Reservation, now: Instant, jobs: list[str] | None = None
+) -> dict[str, Any]:
+    """A reservation; ``jobs``: those it is kept for, where that is known."""
+    request = reservation.request
+    found: dict[str, Any] = {
+        "reservation": reservation.reservation_id,
+        "site": reservation.site,
+        "state": reservation.phase(now),
+        "owner": reservation.owner,
+        "account": request.account,
+        "class": reservation.resource_class,
+        "nodes": reservation.nodes,
+        "start": format_utc(reservation.start),
+        "end": format_utc(reservation.end),
+        "duration_s": reservation.interval.duration_s,
+        "price": reservation.price_millicredits,
+        "features": list(request.features),
+        "email": request.notify_email or None,
+        "request": request.request_id,
+        "trip": None if request.trip is None else request.trip.trip_id,
+        "created_at": format_utc(reservation.created_at),
+        "hold_expires_at": moment(reservation.hold_expires_at),
+    }
+    if jobs is not None:
+        found["jobs"] = jobs
+    return found
+
+
+def decline_json(decline: Decline) -> dict[str, Any]:
+    """A refusal, with what would work."""
+    return {
+        "decline": {
+            "rule": decline.rule.value,
+            "message": decline.message,
+            "earliest": moment(decline.earliest),
+            "nodes_now": decline.nodes_now,
+        }
+    }
+
+
+def job_json(view: JobView) -> dict[str, Any]:
+    """A job, without its script and environment."""
+    spec = view.spec
+    return {
+        "job": view.job_id,
+        "site": view.site,
+        "state": view.state.value,
+        "name": spec.name,
+        "owner": view.owner,
+        "account": spec.account,
+        "nodes": spec.nodes,
+        "limit_s": spec.limit_s,
+        "reservation": spec.reservation_id or None,
+        "features": list(spec.features),
+        "submitted_at": format_utc(view.submitted_at),
+        "planned_start": moment(view.planned_start),
+        "started_at": moment(view.started_at),
+        "ended_at": moment(view.ended_at),
+        "exit_code": view.exit_code,
+        "node_names": list(view.node_names),
+        "reason": view.reason,
+        "request": spec.request_id,
+    }
+
+
+def offer_json(offer: Offer) -> dict[str, Any]:
+    """Room that is offered: any start in ``[start, start_until)``."""
+    return {
+        "start": format_utc(offer.start),
+        "start_until": format_utc(offer.start_until),
+        "nodes": offer.nodes,
+        "class": offer.resource_class,
+        "price_per_node": offer.unit_price_millicredits,
+    }
+
+
+def with_texts(value: Any) -> Any:
+    """An answer of the site's questions, with its instants as texts."""
+    if isinstance(value, dict):
+        return {
+            key: moment(each) if key in INSTANT_KEYS and isinstance(each, int) else with_texts(each)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [with_texts(each) for each in value]
+    return value

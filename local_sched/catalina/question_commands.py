@@ -1,0 +1,174 @@
+"""``show-q``, ``show-bf``, ``show-nodes``, ``show-available``, ``estimate``, ``why``, ``priority``
+and ``history``: questions, which change nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from local_sched.catalina.questions import JobFilter
+from local_sched.catalina.reservation_commands import JobArgument
+from local_sched.catalina.shell import (
+    FeaturesOption,
+    JsonOption,
+    SocketOption,
+    ZoneOption,
+    app,
+    run,
+)
+
+if TYPE_CHECKING:
+    from local_sched.catalina.answers import Answer
+    from local_sched.catalina.session import Session
+
+UserOption = Annotated[str, typer.Option("--user", help="Of this user.")]
+AccountFilter = Annotated[str, typer.Option("--account", help="Charged to this account.")]
+StateOption = Annotated[
+    str, typer.Option("--state", metavar="A,B", help="In one of these states, such as running.")
+]
+ClassOption = Annotated[
+    str, typer.Option("--class", metavar="A,B", help="On nodes of these classes.")
+]
+ColumnsOption = Annotated[
+    str, typer.Option("--columns", metavar="A,B", help="Show these columns; all: each there is.")
+]
+RowsOption = Annotated[
+    int, typer.Option("--limit", min=1, max=5000, metavar="N", help="Most rows.")
+]
+
+
+@app.command("show-q")
+def show_q(
+    user: UserOption = "",
+    account: AccountFilter = "",
+    state: StateOption = "",
+    classes: ClassOption = "",
+    columns: ColumnsOption = "",
+    limit: RowsOption = 1000,
+    as_json: JsonOption = False,
+    socket: SocketOption = "",
+    zone: ZoneOption = "",
+) -> None:
+    """Show the queue: what runs, and what waits, in the order it will be served."""
+    wanted = JobFilter(
+        user=user, account=account, state=state, classes=classes, columns=columns, limit=limit
+    )
+
+    async def go(session: Session) -> Answer:
+        from local_sched.catalina.questions import show_queue
+
+        return await show_queue(session, wanted)
+
+    run(go, as_json, socket, zone)
+
+
+@app.command("history")
+def history(
+    user: UserOption = "",
+    account: AccountFilter = "",
+    state: StateOption = "",
+    classes: ClassOption = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="Ended then or later.")
+    ] = "",
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="Ended before.")] = "",
+    columns: ColumnsOption = "",
+    limit: RowsOption = 100,
+    as_json: JsonOption = False,
+    socket: SocketOption = "",
+    zone: ZoneOption = "",
+) -> None:
+    """Show jobs that are over, the latest first."""
+    wanted = JobFilter(
+        user=user, account=account, state=state, classes=classes, columns=columns, limit=limit
+    )
+
+    async def go(session: Session) -> Answer:
+        from local_sched.catalina.questions import show_history
+
+        return await show_history(session, wanted, since=since, until=until)
+
+    run(go, as_json, socket, zone)
+
+
+@app.command("show-bf")
+def show_bf(as_json: JsonOption = False, socket: SocketOption = "", zone: ZoneOption = "") -> None:
+    """Show the backfill windows: what could start now without delaying anybody."""
+
+    async def go(session: Session) -> Answer:
+        from local_sched.catalina.questions import show_backfill
+
+        return await show_backfill(session)
+
+    run(go, as_json, socket, zone)
+
+
+@app.command("show-nodes")
+def show_nodes(
+    as_json: JsonOption = False, socket: SocketOption = "", zone: ZoneOption = ""
+) -> None:
+    """Show what the nodes do, and as whom the site knows you."""
+
+    async def go(session: Session) -> Answer:
+        from local_sched.catalina import questions
+
+        return await questions.show_nodes(session)
+
+    run(go, as_json, socket, zone)
+
+
+@app.command("estimate")
+def estimate(
+    nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="Nodes.")] = 1,
+    duration: Annotated[
+        str, typer.Option("--duration", metavar="LENGTH", help="The job's limit: 3600 or 1h.")
+    ] = "1h",
+    features: FeaturesOption = "",
+    as_json: JsonOption = False,
+    socket: SocketOption = "",
+    zone: ZoneOption = "",
+) -> None:
+    """Say when a job would start if it were submitted now."""
+
+    async def go(session: Session) -> Answer:
+        from local_sched.catalina.questions import show_estimate
+
+        return await show_estimate(session, nodes, duration, features)
+
+    run(go, as_json, socket, zone)
+
+
+@app.command("why")
+def why(
+    job: JobArgument,
+    as_json: JsonOption = False,
+    socket: SocketOption = "",
+    zone: ZoneOption = "",
+) -> None:
+    """Say why a job is not running, or how it ended."""
+
+    async def go(session: Session) -> Answer:
+        from local_sched.catalina.questions import show_why
+
+        return await show_why(session, job)
+
+    run(go, as_json, socket, zone)
+
+
+@app.command("priority")
+def priority(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="One job, term by term.")] = "",
+    as_json: JsonOption = False,
+    socket: SocketOption = "",
+    zone: ZoneOption = "",
+) -> None:
+    """Show the priorities of what waits, term by term."""
+
+    async def go(session: Session) -> Answer:
+        from local_sched.catalina.questions import show_priority
+
+        return await show_priority(session, job)
+
+    run(go, as_json, socket, zone)

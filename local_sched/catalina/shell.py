@@ -1,0 +1,112 @@
+"""The shell around every command: the Typer application, common options, one way to run and to end.
+
+Imports of whatever takes time are inside the functions, so that ``catalina --help`` answers at
+once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
+
+import typer
+
+from gridcore.errors import GridError
+from local_sched.catalina.answers import error_object, print_json, show, show_fault
+from local_sched.catalina.session import (
+    DEFAULT_SOCKET,
+    SOCKET_VARIABLE,
+    ZONE_VARIABLE,
+    open_session,
+)
+
+if TYPE_CHECKING:
+    from local_sched.catalina.answers import Answer
+    from local_sched.catalina.session import Session
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    name="catalina",
+    help=(
+        "The client of this site's scheduler: reservations, jobs, and questions about the queue."
+        " The commands of the original Catalina work under their old names too."
+    ),
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+SocketOption = Annotated[
+    str,
+    typer.Option(
+        "--socket",
+        metavar="PATH",
+        help=f"The agent's socket; default: ${SOCKET_VARIABLE}, else {DEFAULT_SOCKET}.",
+    ),
+]
+ZoneOption = Annotated[
+    str,
+    typer.Option(
+        "--zone",
+        metavar="NAME",
+        help=f"Zone of times without one; default: ${ZONE_VARIABLE}, else the site's own.",
+    ),
+]
+AccountOption = Annotated[str, typer.Option("--account", help="Account to charge.")]
+FeaturesOption = Annotated[
+    str, typer.Option("--features", metavar="A,B", help="Every node must have all of these.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be granted; change nothing.")
+]
+RequestOption = Annotated[
+    str,
+    typer.Option(
+        "--request-id",
+        metavar="ID",
+        help="Saying the same request with the same id again books nothing more.",
+    ),
+]
+EarliestOption = Annotated[
+    str,
+    typer.Option(
+        "--earliest-start",
+        metavar="TIME",
+        help="07:00_11/09/2004, 2004-11-09T07:00, 'tomorrow 07:00', +2h; default: now.",
+    ),
+]
+LatestOption = Annotated[
+    str,
+    typer.Option(
+        "--latest-end", metavar="TIME", help="When it must be over; default: the site's horizon."
+    ),
+]
+
+
+def run(
+    work: Callable[[Session], Awaitable[Answer]], as_json: bool, socket: str, zone: str
+) -> NoReturn:
+    """Do one command's work at the site and end with its exit code."""
+    import asyncio
+
+    async def go() -> Answer:
+        async with open_session(socket, zone, os.environ) as session:
+            return await work(session)
+
+    answer = guarded(lambda: asyncio.run(go()), as_json=as_json)
+    show(answer, as_json=as_json)
+    raise typer.Exit(answer.exit_code)
+
+
+def guarded(work: Callable[[], T], *, as_json: bool) -> T:
+    """Carry out ``work``; a fault becomes one line (and one JSON object) and its exit code."""
+    try:
+        return work()
+    except GridError as fault:
+        if as_json:
+            print_json(error_object(fault))
+        show_fault(fault)
+        raise typer.Exit(fault.exit_code) from None
