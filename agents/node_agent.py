@@ -114,7 +114,6 @@ class NodeAgent:
             parts.connect,
             lambda: CalendarDesk(self, itself),
             self.record,
-            self.runner.cancel_reservation,
         )
         self._alarm = Alarm(parts.clock)
         self._summary: CalendarSummary | None = None

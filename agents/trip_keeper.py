@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import heapq
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from agents.agent_events import AcceptorChanged, AcceptorsForgotten, AgentEvent
@@ -60,9 +60,7 @@ class TripKeeper:
         connect: Connect,
         own_port: Callable[[], CalendarPort],
         record: Callable[[Sequence[AgentEvent]], Ticket],
-        cancel_leg: Callable[[str], Awaitable[None]],
     ) -> None:
-        self._cancel_leg = cancel_leg
         self._checks: list[tuple[Instant, str]] = []
         """Heap of (instant, reservation): when to ask whether a committed trip was cancelled."""
         self._calendar = calendar
@@ -173,8 +171,7 @@ class TripKeeper:
         return self._checks[0][0] if self._checks else None
 
     def check_soon(self, now: Instant) -> None:
-        """Ask what is due, beside everything else. A leg that began meanwhile is not asked about.
-        """
+        """Ask what is due, beside everything else. A leg that began meanwhile is not asked about."""
         assert self._group is not None, "open() comes first"
         while self._checks and self._checks[0][0] <= now:
             _, reservation_id = heapq.heappop(self._checks)
@@ -194,7 +191,10 @@ class TripKeeper:
         )
         if await voting.learn() is Outcome.COMMIT:
             log.info("the trip of %s was cancelled", reservation.reservation_id)
-            await self._cancel_leg(reservation.reservation_id)
+            events = self._calendar.decide_release(
+                reservation.reservation_id, None, self._clock.now()
+            )
+            await self._record(events).durable()
 
     # -- inside ------------------------------------------------------------------------------------
 
