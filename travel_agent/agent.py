@@ -24,6 +24,7 @@ from gridio.clock import Clock
 from gridio.connections import SiteConnection
 from gridio.ids import IdSource
 from travel_agent.booking import Booking
+from travel_agent.deciding import OutcomeOpenError
 from travel_agent.grid_config import GridConfig, MachineEntry
 from travel_agent.legs import LegChange, LegOutput, LegWork
 from travel_agent.metajob_files import parse_metajob
@@ -147,7 +148,9 @@ class TravelAgent:
                 itinerary = await booking.book()
                 if itinerary.state is TripState.BOOKED:
                     itinerary = await self._set_off(itinerary, work, base or Path(), log)
-            except (GridError, asyncio.CancelledError):
+            except OutcomeOpenError:
+                raise
+            except (Exception, asyncio.CancelledError):
                 await self._clean_up(log, booking, destinations)
                 raise
             return itinerary
@@ -160,7 +163,7 @@ class TravelAgent:
         """Files in and jobs queued, at all sites at the same time."""
 
         async def prepare(leg: Leg) -> Leg:
-            if work.task_of(leg) is None:
+            if work.task_of(leg) is None or leg.job_id is not None:
                 return leg
             await work.stage_in(leg, base)
             view = await work.submit(leg, itinerary)
@@ -177,7 +180,9 @@ class TravelAgent:
 
         async def undo() -> None:
             story = log.story
-            if story.state is TripState.HELD:
+            if story.is_undoing:
+                await resume(story, booking, destinations, log)
+            elif story.state is TripState.HELD:
                 await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
             elif story.state is TripState.BOOKED:
                 await booking.cancel(story.itinerary(), story.attempt, story.acceptors)

@@ -30,7 +30,7 @@ from gridcore.reservations import Acceptor, Decline, DeclineRule, Reservation, T
 from gridcore.timetext import format_utc
 from gridcore.trip_consensus import Outcome
 from gridio.clock import Clock
-from travel_agent.deciding import acceptors_of, decide
+from travel_agent.deciding import OutcomeOpenError, acceptors_of, decide
 from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.searching import Destination, Search, window_request
 from travel_agent.trip_events import (
@@ -49,7 +49,12 @@ ATTEMPTS_MAX: Final = 8
 HOLD_TTL_S: Final = 30
 """Lifetime asked for each hold: long enough for a slow network, short enough to harm nobody."""
 COMMIT_RETRY_S: Final = 0.2
-UNDO_ATTEMPTS: Final = 5
+UNDO_ATTEMPTS: Final = 2
+"""How often a release is said when a site cannot be reached; the connection insists by itself each
+time, so that this is several seconds.
+"""
+CANCELLED: Final = "cancelled"
+"""The reason of an undo that the user asked for."""
 JITTER_STEP_S: Final = 0.1
 """Attempt n waits up to n times this long, so that competing travellers fall out of step."""
 
@@ -142,14 +147,19 @@ class Booking:
         return replace(itinerary, legs=booked).moved_to(TripState.BOOKED)
 
     async def abandon(
-        self, itinerary: Itinerary, attempt: int, acceptors: tuple[Acceptor, ...]
+        self,
+        itinerary: Itinerary,
+        attempt: int,
+        acceptors: tuple[Acceptor, ...],
+        why: Decline | None = None,
     ) -> Itinerary:
-        """Give up a trip that was about to be decided. The acceptors are asked first: only what can
-        never become a COMMIT any more, or is one already, may be released.
+        """Give up a trip that was about to be decided; ``why`` as for ``undo``. The acceptors are
+        asked first: only what can never become a COMMIT any more, or is one already, may be
+        released.
         """
         trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
         await decide(trip, self._destinations, self._clock, run_id=self._run_id, wish=Outcome.ABORT)
-        return await self.undo(itinerary, None)
+        return await self.undo(itinerary, why)
 
     async def cancel(
         self, itinerary: Itinerary, attempt: int, acceptors: tuple[Acceptor, ...]
@@ -157,7 +167,7 @@ class Booking:
         """Cancel a booked trip as a whole: the acceptors learn it first, so that a site that cannot
         be told now finds it out before its leg starts.
         """
-        await self._log.write(UndoAsked(reason="cancelled"))
+        await self._log.write(UndoAsked(reason=CANCELLED))
         trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
         await decide(
             trip,
@@ -172,7 +182,7 @@ class Booking:
         """Release every leg that may exist. ``why``: the refusal that caused it; ``None``: the user
         cancels. ``UnavailableError`` names a site that could not be told; ``gur resume`` goes on.
         """
-        await self._log.write(UndoAsked(reason=why.message if why else "cancelled"))
+        await self._log.write(UndoAsked(reason=why.message if why else CANCELLED))
         results = await asyncio.gather(
             *(self._release_leg(leg) for leg in itinerary.legs), return_exceptions=True
         )
@@ -273,7 +283,7 @@ class Booking:
 
     async def _commit_leg(self, leg: Leg, *, is_decided: bool) -> Reservation | Decline:
         """Commit one leg, trying again until the site answers or the hold must have expired. Where
-        acceptors have decided nothing is lost by then: the site asks them itself.
+        acceptors have decided nothing is lost by then: the site asks them itself, until the start.
         """
         calendar = self._destinations[leg.name].connection.calendar
         give_up_at = min(self._clock.now() + HOLD_TTL_S, leg.start)
@@ -281,9 +291,10 @@ class Booking:
             try:
                 answer = await calendar.commit(leg.reservation_id or "")
             except UnavailableError as fault:
-                if self._clock.now() >= give_up_at:
-                    if is_decided:
-                        raise UnavailableError(
+                now = self._clock.now()
+                if now >= give_up_at:
+                    if is_decided and now < leg.start:
+                        raise OutcomeOpenError(
                             f"the trip is decided, but {leg.site} could not be told: {fault}",
                             hint=f"it asks the others by itself; see `gur resume {self._trip_id}`",
                         ) from fault

@@ -23,6 +23,12 @@ DECIDE_WITHIN_S: Final = 30.0
 RETRY_S: Final = 0.3
 
 
+class OutcomeOpenError(UnavailableError):
+    """A trip that its sites may still make whole by themselves: nothing of it may be undone before
+    its outcome is known everywhere.
+    """
+
+
 def acceptors_of(destinations: Mapping[str, Destination]) -> tuple[Acceptor, ...]:
     """Who keeps the outcome of a trip to these places: an odd number of different sites.
 
@@ -49,7 +55,7 @@ async def decide(
     ``run_id`` names this run of the program: no two runs may share a ballot. ``question``: what is
     decided, default whether the attempt is committed (else ``trip.cancellation``).
 
-    ``UnavailableError``: a majority could not be heard, so nobody knows yet; the sites settle it
+    ``OutcomeOpenError``: a majority could not be heard, so nobody knows yet; the sites settle it
     among themselves when the holds' lifetimes end.
     """
     if not trip.acceptors:
@@ -68,7 +74,7 @@ async def decide(
     outcome = outcome or await voting.learn()
     while outcome is None:
         if clock.now_precise() >= give_up_at:
-            raise UnavailableError(
+            raise OutcomeOpenError(
                 f"the outcome of trip {trip.trip_id} is not known yet: too few of its sites answer",
                 hint=f"run `gur resume {trip.trip_id}` when they are back",
             )

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 from gridcore.errors import UnavailableError
 from gridcore.itineraries import Itinerary, TripState
-from travel_agent.booking import Booking
+from gridcore.reservations import Decline, DeclineRule
+from travel_agent.booking import CANCELLED, Booking
 from travel_agent.searching import Destination
 from travel_agent.trip_events import TripEnded
 from travel_agent.trip_log import TripLog, TripStory
@@ -45,12 +46,14 @@ async def resume(
             itinerary=story.itinerary(),
         )
     if story.is_undoing:
+        found = f"it was to be undone ({story.message})"
+        legs, attempt, acceptors = story.itinerary(), story.attempt, story.acceptors
         if story.state is TripState.BOOKED:
-            itinerary = await booking.cancel(story.itinerary(), story.attempt, story.acceptors)
+            itinerary = await booking.cancel(legs, attempt, acceptors)
         else:
-            itinerary = await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
+            itinerary = await booking.abandon(legs, attempt, acceptors, _why_undone(story))
         return Resumed(
-            found=f"it was to be undone ({story.message})",
+            found=found,
             done="released every leg",
             itinerary=itinerary,
         )
@@ -74,6 +77,13 @@ async def resume(
     return Resumed(
         found=f"the trip is {story.state}", done="nothing to do", itinerary=story.itinerary()
     )
+
+
+def _why_undone(story: TripStory) -> Decline | None:
+    """The refusal that an undo goes back to; ``None``: its user cancelled."""
+    if story.message == CANCELLED:
+        return None
+    return Decline(rule=DeclineRule.CHANGED, message=story.message)
 
 
 async def _release_asked(story: TripStory, destinations: Mapping[str, Destination]) -> None:

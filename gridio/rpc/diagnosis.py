@@ -149,7 +149,8 @@ async def _try_tls(
     except OSError:
         raise _ClosedSilentlyError from None
     finally:
-        writer.close()
+        # An orderly close would wait for the other side, which may never answer again.
+        writer.transport.abort()
     return None
 
 
