@@ -98,9 +98,17 @@ class AcceptorsForgotten:
     before: Instant
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumbersGiven:
+    """How many ids had been given when the journal was compacted; none is given again."""
+
+    reservations: int
+    jobs: int
+
+
 JobEvent = JobAccepted | JobStarting | JobRunning | JobOver | ReservationBound | JobBound
 TripEvent = AcceptorChanged | AcceptorsForgotten
-AgentEvent = CalendarEvent | JobEvent | TripEvent
+AgentEvent = CalendarEvent | JobEvent | TripEvent | NumbersGiven
 
 AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
     {
@@ -117,5 +125,6 @@ AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "job-bound": JobBound,
         "acceptor-changed": AcceptorChanged,
         "acceptors-forgotten": AcceptorsForgotten,
+        "numbers-given": NumbersGiven,
     }
 )

@@ -42,12 +42,13 @@ class JobTable:
         """Job -> the reservations that alone it may run in."""
         self._by_request: dict[tuple[str, str], str] = {}
         self._over: dict[str, None] = {}
-        self._accepted = 0
+        self.ids_given = 0
+        """Jobs ever accepted, the forgotten ones included."""
 
     @property
     def next_id(self) -> str:
         """The id of the next job: a number, a dot, and the site, as batch systems name theirs."""
-        return f"{self._accepted + 1}.{self.site}"
+        return f"{self.ids_given + 1}.{self.site}"
 
     def get(self, job_id: str, by: str | None) -> JobView:
         """The job; ``by`` must be its owner, ``None`` sees all."""
@@ -71,7 +72,7 @@ class JobTable:
         """Take a journaled fact into account."""
         match event:
             case JobAccepted():
-                self._accepted += 1
+                self.ids_given += 1
                 self.views[event.job_id] = JobView(
                     job_id=event.job_id,
                     site=self.site,

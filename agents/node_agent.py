@@ -12,7 +12,7 @@ Not here: the verbs (``calendar_desk``, ``site_desk``), the files (``areas``), p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -21,8 +21,10 @@ from agents.agent_events import (
     AcceptorChanged,
     AcceptorsForgotten,
     AgentEvent,
+    NumbersGiven,
 )
 from agents.calendar_desk import CalendarDesk
+from agents.compaction import COMPACT_ABOVE, compacted, history_record, unpacked
 from agents.job_runner import JobRunner
 from agents.job_table import JobTable
 from agents.site_desk import SiteDesk
@@ -46,6 +48,7 @@ from gridio.alarms import Alarm
 from gridio.publishing import CalendarPublisher
 from gridio.records import EventCodec
 from local_sched.queries import waiting_reason
+from local_sched.user_reservations import NO_LIMITS, UserReservationLimits
 
 if TYPE_CHECKING:
     from agents.areas import Areas
@@ -83,6 +86,8 @@ class AgentParts:
     """The site's grid-mapfile: subject to login."""
     connect: Connect
     """The way to other sites, for the outcome of trips."""
+    limits: UserReservationLimits = NO_LIMITS
+    """On what users may reserve by themselves."""
 
 
 class NodeAgent:
@@ -187,19 +192,42 @@ class NodeAgent:
                     self.trips.note_committed(self.calendar.get(event.reservation_id))
             case AcceptorChanged() | AcceptorsForgotten():
                 self.trips.apply(event)
+            case NumbersGiven():
+                self.calendar.ids_given, self.jobs.ids_given = event.reservations, event.jobs
             case _:
                 self.jobs.apply(event)
                 self._tell_watchers(getattr(event, "job_id", ""))
 
     def replay(self) -> int:
-        """Read the journal into the empty agent; returns the number of records. Before ``run``."""
+        """Read the journal into the empty agent; returns the number of events. Before ``run``."""
         count = 0
-        for record in self.parts.journal.replay():
-            self.apply(CODEC.decode(record))
+        for event in self._history():
+            self.apply(event)
             count += 1
         self.calendar.validate()
         self.jobs.validate()
         return count
+
+    async def compact(self) -> bool:
+        """Rewrite the journal without what is forgotten. False: others kept writing, try again later.
+
+        From the look at the last sequence to ``snapshot`` nobody else may run: what is appended in
+        between would be in neither.
+        """
+        journal, now = self.parts.journal, self.clock.now()
+        barrier = self.record([])
+        await barrier.durable()
+        if journal.last_sequence != barrier.sequence:
+            return False
+        kept = compacted(self._history(), self.calendar, self.jobs, self.trips.states)
+        history = history_record([CODEC.encode(event, at=now) for event in kept], now)
+        await journal.snapshot(history).durable()
+        return True
+
+    def _history(self) -> Iterator[AgentEvent]:
+        for record in self.parts.journal.replay():
+            for each in unpacked(record):
+                yield CODEC.decode(each)
 
     def summary(self) -> CalendarSummary:
         """What the calendar looks like from outside, at the resolution the site publishes."""
@@ -237,6 +265,8 @@ class NodeAgent:
         swept = (*self.calendar.decide_sweep(now), *self.trips.decide_sweep(now))
         if swept:
             self.record(swept)
+        if self.parts.journal.replay_count > COMPACT_ABOVE:
+            await self.compact()
         result = self.scheduler.cycle(now)
         await self.runner.settle_reservations()
         await self.runner.start(result.starts, now)

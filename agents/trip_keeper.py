@@ -171,8 +171,7 @@ class TripKeeper:
         return self._checks[0][0] if self._checks else None
 
     def check_soon(self, now: Instant) -> None:
-        """Ask what is due, beside everything else. A leg that began meanwhile is not asked about."""
-        assert self._group is not None, "open() comes first"
+        """Ask what is due, beside everything else; not about a leg that began meanwhile."""
         while self._checks and self._checks[0][0] <= now:
             _, reservation_id = heapq.heappop(self._checks)
             entry = self._calendar.reservations.get(reservation_id)
@@ -181,6 +180,7 @@ class TripKeeper:
                 and entry.state is ReservationState.COMMITTED
                 and now < entry.start
             ):
+                assert self._group is not None, "open() comes first"
                 self._group.create_task(self._check(entry), name="cancelled?")
 
     async def _check(self, reservation: Reservation) -> None:

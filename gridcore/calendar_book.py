@@ -79,7 +79,8 @@ class CalendarBook:
         """What each live reservation has booked in ``free``."""
         self._replacement: dict[str, str] = {}
         """Live reservation -> the hold that is to replace it."""
-        self._granted = 0
+        self.ids_given = 0
+        """Reservations ever granted, the forgotten ones included."""
         self._held: dict[str, None] = {}
         """Ids of the holds, in the order in which they were granted."""
         self._ends: list[tuple[Instant, str]] = []
@@ -226,7 +227,7 @@ class CalendarBook:
         self._footprints[reservation_id] = footprint
         self.reservations[reservation_id] = reservation
         self._by_request[key] = (reservation_id, reservation.request)
-        self._granted += 1
+        self.ids_given += 1
         if is_held:
             self._held[reservation_id] = None
         else:

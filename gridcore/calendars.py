@@ -92,7 +92,7 @@ class Calendar(CalendarBook):
         offer = found.offers[0]
         nodes = min(offer.nodes, request.nodes_max)
         reservation = Reservation(
-            reservation_id=f"{self.site}.{self._granted + 1}",
+            reservation_id=f"{self.site}.{self.ids_given + 1}",
             site=self.site,
             owner=owner,
             request=request,
