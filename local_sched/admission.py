@@ -11,7 +11,8 @@ from gridcore.reservations import Decline, DeclineRule
 from local_sched.jobs import Job
 from local_sched.policies.policy import Policy, view_of_waiting
 from local_sched.policies.views_of_site import site_view
-from local_sched.scheduler import LocalScheduler, SchedulerMode
+from local_sched.scheduler import LocalScheduler
+from local_sched.scheduler_config import SchedulerMode
 from local_sched.usage import Usage
 
 

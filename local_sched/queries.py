@@ -13,7 +13,8 @@ from gridcore.errors import NotFoundError
 from gridcore.instants import Instant
 from gridcore.jobs import JobState
 from local_sched.jobs import Job, WaitReason
-from local_sched.scheduler import LocalScheduler, SchedulerMode
+from local_sched.scheduler import LocalScheduler
+from local_sched.scheduler_config import SchedulerMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

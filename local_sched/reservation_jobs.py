@@ -52,6 +52,33 @@ class NoReservations:
     changes = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessRule:
+    """Which jobs of the open queue a reservation of the site lets in: a declared rule, never code.
+
+    Empty lists admit nobody by themselves; a job is let in when it is on any list and within the
+    limit."""
+
+    owners: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    qualities_of_service: tuple[str, ...] = ()
+    limit_max_s: int | None = None
+    """Longest wall-clock limit of a job that is let in; with empty lists: of anybody's job."""
+
+    def admits(self, job: Job) -> bool:
+        """True when the job may use the reservation without being bound to it."""
+        if self.limit_max_s is not None and job.limit_s > self.limit_max_s:
+            return False
+        if not (self.owners or self.accounts or self.qualities_of_service):
+            return self.limit_max_s is not None
+        quality = job.spec.quality_of_service if job.spec is not None else ""
+        return (
+            job.owner in self.owners
+            or job.account in self.accounts
+            or (bool(quality) and quality in self.qualities_of_service)
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class InsideStart:
     """A job that starts inside a reservation now, until ``room_until`` at the latest."""
@@ -68,6 +95,8 @@ class ReservationJobs:
         self.book = book
         self.jobs_of: dict[str, tuple[str, ...]] = {}
         """Reservation -> the jobs that alone may use it; only where somebody said so."""
+        self.access: dict[str, AccessRule] = {}
+        """Reservation of the site -> who may use it without being bound."""
         self.waiting: dict[str, Job] = {}
         """Jobs bound to reservations that have not started, in order of submission."""
         self.inside: dict[str, dict[str, Job]] = {}
@@ -85,6 +114,10 @@ class ReservationJobs:
         else:
             self.jobs_of.pop(reservation_id, None)
 
+    def open_to(self, reservation_id: str, rule: AccessRule) -> None:
+        """Let jobs of the open queue into a reservation of the site."""
+        self.access[reservation_id] = rule
+
     def committed(self) -> list[Reservation]:
         """Reservations that will run or are running, by start; read again when the book has
         changed.
@@ -99,6 +132,8 @@ class ReservationJobs:
             self._committed = sorted(promised, key=lambda each: (each.start, each.reservation_id))
             for gone in [each for each in self.jobs_of if each not in self.book.reservations]:
                 del self.jobs_of[gone]
+            for gone in [each for each in self.access if each not in self.book.reservations]:
+                del self.access[gone]
         return self._committed
 
     def running_now(self, now: Instant) -> list[Reservation]:
@@ -121,6 +156,9 @@ class ReservationJobs:
         listed = self.jobs_of.get(reservation.reservation_id)
         if listed is not None:
             return job.job_id not in listed
+        rule = self.access.get(reservation.reservation_id)
+        if rule is not None and rule.admits(job):
+            return False
         return job.owner != reservation.owner
 
     def due(self, now: Instant, open_jobs: Mapping[str, Job]) -> list[InsideStart]:
@@ -129,7 +167,7 @@ class ReservationJobs:
         Bound jobs that cannot start get their reason. ``open_jobs``: waiting jobs by id, for those
         that a reservation lists without their being bound."""
         starts: list[InsideStart] = []
-        if not self.waiting and not self.jobs_of:
+        if not self.waiting and not self.jobs_of and not self.access:
             return starts
         taken: set[str] = set()
         running = self.running_now(now)
@@ -143,14 +181,17 @@ class ReservationJobs:
                 left_s = reservation.end - now
                 wanted_s = min(job.limit_s, reservation.interval.duration_s)
                 if wanted_s > left_s + START_SLACK_S or job.nodes > reservation.nodes:
-                    job.reason = WaitReason.RESERVATION_SHORT
+                    reason = WaitReason.RESERVATION_SHORT
                 elif job.nodes > room:
-                    job.reason = WaitReason.RESERVATION_FULL
+                    reason = WaitReason.RESERVATION_FULL
                 else:
+                    reason = job.reason
                     room -= job.nodes
                     taken.add(job.job_id)
                     until = min(now + job.limit_s, reservation.end)
                     starts.append(InsideStart(job, reservation.reservation_id, until))
+                if job.bound_to:
+                    job.reason = reason
         return starts
 
     def job_started(self, job: Job) -> None:
@@ -190,6 +231,16 @@ class ReservationJobs:
                 and job.class_name == reservation.resource_class
             ):
                 found.append(job)
+        rule = self.access.get(key)
+        if rule is not None and key not in self.jobs_of:
+            found += [
+                job
+                for job in open_jobs.values()
+                if not job.bound_to
+                and job.class_name == reservation.resource_class
+                and job.limit_s <= reservation.interval.duration_s
+                and rule.admits(job)
+            ]
         return sorted(found, key=lambda job: job.sequence)
 
     def _reason_outside(self, job: Job, now: Instant) -> WaitReason:

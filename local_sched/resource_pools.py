@@ -128,6 +128,45 @@ class ResourcePool:
         key = self.queue.order.key
         return sorted([*self.queue.jobs, *self.set_aside], key=lambda job: key(job, now))
 
+    def plan_of_queue(self, now: Instant) -> tuple[AvailabilityProfile, dict[str, Instant]]:
+        """A place for every queued job, on a copy: the room left then, and the starts by job id."""
+        profile = self.profile.copy()
+        profile.advance(now)
+        starts = {}
+        for job in self.in_order(now):
+            start = job.planned_start
+            if start is None and not job.is_held:
+                start = profile.earliest_fit(job.nodes, job.limit_s, now)
+                if start is not None:
+                    profile.book(job.nodes, start, start + job.limit_s)
+            if start is not None:
+                starts[job.job_id] = start
+        return profile, starts
+
+    def make_way(self, nodes: int, start: Instant, end: Instant) -> list[Job]:
+        """Give up places, the last in the queue first, until ``nodes`` are free in ``[start,
+        end)``.
+        """
+        displaced = []
+        for job in reversed(self.queue.jobs):
+            if self.profile.fits(nodes, start, end):
+                break
+            planned = job.planned_start
+            if planned is not None and planned < end and planned + job.limit_s > start:
+                self.backfill.give_up_place(job)
+                job.promised_start = None
+                displaced.append(job)
+        return displaced[::-1]
+
+    def room_without_queue(self, now: Instant) -> AvailabilityProfile:
+        """A copy of the profile with running jobs and reservations alone."""
+        room = self.profile.copy()
+        for job in self.queue.jobs:
+            if job.planned_start is not None:
+                room.unbook(job.nodes, job.planned_start, job.planned_start + job.limit_s)
+        room.advance(now)
+        return room
+
     @property
     def nodes_up(self) -> int:
         """Nodes of the class that are not down."""

@@ -22,7 +22,6 @@ promise. Standing reservations and shortpools are made there as well
 
 from __future__ import annotations
 
-import enum
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -42,18 +41,8 @@ from local_sched.reservation_jobs import (
     ReservationJobs,
 )
 from local_sched.resource_pools import ResourcePool
-from local_sched.scheduler_config import SchedulerConfig
+from local_sched.scheduler_config import SchedulerConfig, SchedulerMode
 from local_sched.usage import UsageBook
-
-
-class SchedulerMode(enum.StrEnum):
-    """What the administrator allows (Catalina's state:running|suspended|stopped)."""
-
-    RUNNING = "running"
-    SUSPENDED = "suspended"
-    """Jobs are accepted and planned, none is started."""
-    STOPPED = "stopped"
-    """Neither accepted nor started; running jobs go on."""
 
 
 class CycleResult(NamedTuple):
@@ -205,6 +194,12 @@ class LocalScheduler:
         job.is_held = is_held
         self.pools[job.class_name].has_new_holds = True
 
+    def make_way(self, class_name: str, nodes: int, start: Instant, end: Instant) -> list[Job]:
+        """Waiting jobs give up their places, the last in the queue first, until ``nodes`` are free
+        in ``[start, end)`` or no place is left to give up. Returns them in the order of the queue;
+        the next cycle plans them anew. Only the site's own reservations ask for this."""
+        return self._pool(class_name).make_way(nodes, start, end)
+
     # -- events in: bindings -----------------------------------------------------------------------
 
     def bind_job(self, job_id: str, reservation_ids: Iterable[str], now: Instant) -> None:
@@ -346,19 +341,7 @@ class LocalScheduler:
 
         Jobs that hold no place (a small reservation depth, a cap, an arrival since the last cycle)
         get one, in order; jobs on hold, and those that can never fit, do not."""
-        pool = self._pool(class_name)
-        profile = pool.profile.copy()
-        profile.advance(now)
-        starts = {}
-        for job in pool.in_order(now):
-            start = job.planned_start
-            if start is None and not job.is_held:
-                start = profile.earliest_fit(job.nodes, job.limit_s, now)
-                if start is not None:
-                    profile.book(job.nodes, start, start + job.limit_s)
-            if start is not None:
-                starts[job.job_id] = start
-        return profile, starts
+        return self._pool(class_name).plan_of_queue(now)
 
     def node_names(self, job: Job) -> tuple[str, ...]:
         """Names of a running job's nodes, in order of the class's list; empty where nodes have

@@ -4,11 +4,22 @@ default.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 
 from gridcore.errors import InputError
 from local_sched.backfill import BackfillRule
 from local_sched.ordering import FIRST_COME, QueueOrder
+
+
+class SchedulerMode(enum.StrEnum):
+    """What the administrator allows (Catalina's state:running|suspended|stopped)."""
+
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    """Jobs are accepted and planned, none is started."""
+    STOPPED = "stopped"
+    """Neither accepted nor started; running jobs go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

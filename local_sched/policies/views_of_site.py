@@ -13,12 +13,8 @@ def site_view(scheduler: LocalScheduler, class_name: str, now: Instant) -> SiteV
     job's place.
     """
     pool = scheduler.pools[class_name]
-    room = pool.profile.copy()
+    room = pool.room_without_queue(now)
     waiting = pool.in_order(now)
-    for job in waiting:
-        if job.planned_start is not None:
-            room.unbook(job.nodes, job.planned_start, job.planned_start + job.limit_s)
-    room.advance(now)
     running = [job for job in scheduler.running.values() if job.class_name == class_name]
     return SiteView(
         now=now,

@@ -9,8 +9,7 @@ from gridcore.jobs import JobState
 from gridcore.reservations import Decline
 from local_sched.jobs import WaitReason
 from local_sched.queries import backfill_windows, estimate, why
-from local_sched.scheduler import SchedulerMode
-from local_sched.scheduler_config import JobLimits, OverrunRule, SchedulerConfig
+from local_sched.scheduler_config import JobLimits, OverrunRule, SchedulerConfig, SchedulerMode
 from tests.scheduler_worlds import EASY, FCFS, SmallSite
 
 

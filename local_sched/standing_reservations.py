@@ -1,0 +1,214 @@
+"""Recurring reservations of the site: every weekday from 8 to 18, eight nodes for a class, local
+time.
+
+A standing reservation is a rule; its *instances* are ordinary reservations of the site, made
+``depth`` at a time ahead (Catalina's create_standing_res). The request id of an instance is made of
+the rule's name and its start, so the rule can be applied in every cycle and makes each instance
+once; one that an administrator cancelled stays cancelled.
+
+Start times are local: 08:00 stays 08:00 across a change to daylight saving time. A local time that
+a change skips is taken as the same distance after midnight (02:30 becomes 03:30), one that comes
+twice is taken the first time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from gridcore.errors import InputError
+from gridcore.instants import Instant
+from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationRequest, check_id
+from gridcore.zones import find_zone
+from local_sched.reservation_jobs import AccessRule
+from local_sched.system_reservations import decide_system_reservation
+
+if TYPE_CHECKING:
+    from gridcore.calendar_events import CalendarEvent
+    from gridcore.calendars import Calendar
+    from local_sched.scheduler import LocalScheduler
+
+DAYS_AHEAD_MAX: Final = 3 * 366
+"""A rule that names no day within this (30 February) has no instances."""
+DEPTH_MAX: Final = 400
+_FIELDS: Final = (
+    ("minute", 0, 59),
+    ("hour", 0, 23),
+    ("day", 1, 31),
+    ("month", 1, 12),
+    ("weekday", 0, 7),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRule:
+    """When instances start: ``minute hour day month weekday``, as cron writes it, in a time zone.
+
+    Each field is ``*``, a number, a range ``a-b``, a step ``*/n`` or ``a-b/n``, or a list of these
+    with commas. Weekday 0 and 7 are Sunday. Day and weekday must both match."""
+
+    text: str
+    zone: str
+    """IANA name."""
+    minutes: tuple[int, ...] = field(init=False)
+    hours: tuple[int, ...] = field(init=False)
+    days: tuple[int, ...] = field(init=False)
+    months: tuple[int, ...] = field(init=False)
+    weekdays: tuple[int, ...] = field(init=False)
+    """0 is Sunday."""
+
+    def __post_init__(self) -> None:
+        words = self.text.split()
+        if len(words) != len(_FIELDS):
+            raise InputError(
+                f"a start rule has five fields, {len(words)} were given: {self.text[:60]!r}",
+                hint="minute hour day month weekday, for example '0 8 * * 1-5'",
+            )
+        find_zone(self.zone)
+        parsed = [_numbers(word, *each) for word, each in zip(words, _FIELDS, strict=True)]
+        parsed[4] = tuple(sorted({day % 7 for day in parsed[4]}))
+        for name, numbers in zip(
+            ("minutes", "hours", "days", "months", "weekdays"), parsed, strict=True
+        ):
+            object.__setattr__(self, name, numbers)
+
+    def starts(self, after: Instant) -> Iterator[Instant]:
+        """Every start later than ``after``, in order."""
+        zone = find_zone(self.zone)
+        day = datetime.fromtimestamp(after, UTC).astimezone(zone).date() - timedelta(days=1)
+        latest = after
+        for _ in range(DAYS_AHEAD_MAX):
+            if self._is_on(day):
+                instants = sorted(
+                    int(
+                        datetime(
+                            day.year, day.month, day.day, hour, minute, tzinfo=zone
+                        ).timestamp()
+                    )
+                    for hour in self.hours
+                    for minute in self.minutes
+                )
+                for instant in instants:
+                    if instant > latest:
+                        latest = instant
+                        yield instant
+            day += timedelta(days=1)
+
+    def _is_on(self, day: date) -> bool:
+        return (
+            day.day in self.days
+            and day.month in self.months
+            and day.isoweekday() % 7 in self.weekdays
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingReservation:
+    """The rule: when, how long, how many nodes, for whom, and how far ahead it is made."""
+
+    name: str
+    start_rule: StartRule
+    duration_s: int
+    nodes: int
+    depth: int = 7
+    """Instances that exist ahead of time."""
+    account: str = "system"
+    features: tuple[str, ...] = ()
+    access: AccessRule = field(default_factory=AccessRule)
+    """Jobs that may use it; the default: those that are bound to it by name."""
+
+    def __post_init__(self) -> None:
+        check_id("name of a standing reservation", self.name)
+        if not 1 <= self.depth <= DEPTH_MAX:
+            raise InputError(f"a depth is 1 to {DEPTH_MAX}: {self.depth}")
+        if self.nodes < 1 or self.duration_s < 1:
+            raise InputError("a standing reservation needs at least 1 node for at least 1 second")
+
+    def request(self, start: Instant) -> ReservationRequest:
+        """The request of one instance: all nodes, or as many as there are."""
+        return ReservationRequest(
+            request_id=f"standing/{self.name}/{start}",
+            account=self.account,
+            nodes_min=1,
+            nodes_max=self.nodes,
+            duration_s=self.duration_s,
+            earliest_start=start,
+            latest_end=start + self.duration_s,
+            features=self.features,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StandingDecision:
+    """What keeps the standing reservations up to date."""
+
+    made: tuple[Reservation, ...]
+    """New instances; smaller than the rule where nodes are short."""
+    missing: tuple[tuple[str, Instant, Decline], ...]
+    """(name, start, why) of instances that cannot be made."""
+    events: tuple[CalendarEvent, ...]
+    """All applied already, one after another; to be journaled before anybody is told."""
+
+
+def keep_standing(
+    calendar: Calendar,
+    scheduler: LocalScheduler,
+    rules: Iterable[StandingReservation],
+    now: Instant,
+) -> StandingDecision:
+    """Make the instances that are missing, in order of start, and open each for those it is made
+    for.
+
+    Waiting jobs keep their places, so an instance that comes into view behind them may be smaller.
+    Calling it again makes nothing twice. Applies its events, because each instance must see the one
+    before."""
+    made: list[Reservation] = []
+    missing: list[tuple[str, Instant, Decline]] = []
+    events: list[CalendarEvent] = []
+    horizon = now + calendar.rules.horizon_s
+    wanted: list[tuple[Instant, str, StandingReservation]] = []
+    for rule in rules:
+        for count, start in enumerate(rule.start_rule.starts(now), start=1):
+            if start + rule.duration_s > horizon:
+                break
+            wanted.append((start, rule.name, rule))
+            if count == rule.depth:
+                break
+    for start, name, rule in sorted(wanted, key=lambda each: each[:2]):
+        decision = decide_system_reservation(
+            calendar, scheduler, rule.request(start), now, displaces=False
+        )
+        if isinstance(decision.answer, Decline):
+            if decision.answer.rule is not DeclineRule.FINISHED:
+                missing.append((name, start, decision.answer))
+            continue
+        for event in decision.events:
+            calendar.apply(event)
+        events += decision.events
+        scheduler.reservation_jobs.open_to(decision.answer.reservation_id, rule.access)
+        if decision.events:
+            made.append(decision.answer)
+    return StandingDecision(tuple(made), tuple(missing), tuple(events))
+
+
+def _numbers(word: str, name: str, low: int, high: int) -> tuple[int, ...]:
+    """One field of a start rule as the numbers it names."""
+    found: set[int] = set()
+    for part in word.split(","):
+        span, slash, step_text = part.partition("/")
+        first_text, dash, last_text = span.partition("-")
+        if span == "*":
+            first, last = low, high
+        elif first_text.isdecimal() and (not dash or last_text.isdecimal()):
+            first = int(first_text)
+            last = int(last_text) if dash else high if slash else first
+        else:
+            raise InputError(f"not a {name} in a start rule: {part[:20]!r}")
+        step = int(step_text) if slash and step_text.isdecimal() else 0 if slash else 1
+        if step < 1 or not low <= first <= last <= high:
+            raise InputError(
+                f"a {name} is {low} to {high}, rising, with a step above 0: {part[:20]!r}"
+            )
+        found.update(range(first, last + 1, step))
+    return tuple(sorted(found))
