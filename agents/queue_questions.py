@@ -15,7 +15,7 @@ from gridcore.callers import Caller, Role
 from gridcore.errors import InputError, NotFoundError
 from gridcore.jobs import JobState, JobView
 from local_sched.queries import node_counts, service_order
-from local_sched.scheduler import SchedulerMode
+from local_sched.scheduler_config import SchedulerMode
 
 if TYPE_CHECKING:
     from agents.node_agent import NodeAgent

@@ -17,8 +17,7 @@ A cycle, in the order of Catalina's iteration (GUR and Catalina paper, section 3
 
 User-settable reservations are not in the list because they are made between cycles, by the owner of
 the calendar, in what ``free_after_queue`` says is left: after all queued jobs, which is the paper's
-promise. Standing reservations and shortpools are made there as well
-(``local_sched.standing_reservations``)."""
+promise; so are those of the site (``local_sched.standing_reservations``)."""
 
 from __future__ import annotations
 
