@@ -21,6 +21,8 @@ from gridcore.reservations import (
 )
 from gridcore.summaries import CalendarSummary, SummaryDelta
 from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
+from local_sched.limited_booking import decide_amend_within_limits, inquire_within_limits
+from local_sched.user_reservations import decide_reserve_within_limits
 
 if TYPE_CHECKING:
     from agents.node_agent import NodeAgent
@@ -60,11 +62,20 @@ class CalendarDesk:
     async def inquire(self, requests: Sequence[ReservationRequest]) -> list[Availability | Decline]:
         """See ``CalendarPort``."""
         agent, now = self._agent, self._agent.clock.now()
-        answers: list[Availability | Decline] = []
-        for request in requests:
-            asked = self._mine(request)
-            answers.append(agent.calendar.inquire(asked, now, room=agent.room(now)))
-        return answers
+        asked = [self._mine(request) for request in requests]
+        room, limits = agent.room(now), agent.parts.limits
+        is_admin = self._caller.role is Role.ADMIN
+        return [
+            inquire_within_limits(
+                agent.calendar,
+                limits,
+                each,
+                now,
+                by=None if is_admin else self._owner(each),
+                room=room,
+            )
+            for each in asked
+        ]
 
     async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
         """See ``CalendarPort``."""
@@ -120,10 +131,11 @@ class CalendarDesk:
     ) -> Reservation | Decline:
         """See ``CalendarPort``."""
         agent, now = self._agent, self._agent.clock.now()
-        asked = self._mine(request)
         by = self._by(reservation_id)
-        answer, events = agent.calendar.decide_amend(
-            reservation_id, asked, by, now, room=agent.room(now)
+        old = agent.calendar.get(reservation_id, by)
+        asked = self._mine(request, has_account=request.account == old.request.account)
+        answer, events = decide_amend_within_limits(
+            agent.calendar, agent.parts.limits, reservation_id, asked, by, now, room=agent.room(now)
         )
         await agent.record(events).durable()
         return answer
@@ -142,7 +154,9 @@ class CalendarDesk:
         asked = self._mine(request)
         owner = self._owner(asked)
         contact = agent.parts.contacts.pick(agent.calendar.live()) if asked.trip else ""
-        answer, events = agent.calendar.decide_reserve(
+        answer, events = decide_reserve_within_limits(
+            agent.calendar,
+            agent.parts.limits,
             asked,
             owner,
             ttl_s,
@@ -155,10 +169,15 @@ class CalendarDesk:
         await agent.record(events).durable()
         return answer
 
-    def _mine(self, request: ReservationRequest) -> ReservationRequest:
-        """The request as this caller may make it: a proven login, an account it may charge."""
+    def _mine(
+        self, request: ReservationRequest, *, has_account: bool = False
+    ) -> ReservationRequest:
+        """The request as this caller may make it: a proven login, an account it may charge.
+        ``has_account``: the account is charged already, so that an administrator may change what
+        others have booked.
+        """
         require_login(self._caller, "reserve")
-        account = account_of(self._caller, request.account)
+        account = request.account if has_account else account_of(self._caller, request.account)
         beneficiary = request.beneficiary if self._caller.role is Role.MANAGER else ""
         return replace(request, account=account, beneficiary=beneficiary)
 

@@ -48,7 +48,6 @@ from local_sched.site_scheduler import site_scheduler
 log = logging.getLogger(__name__)
 
 ENDPOINT_FILE: Final = "endpoint"
-SOCKET_FILE: Final = "agent.sock"
 JOURNAL_FILE: Final = "agent.journal"
 
 
@@ -101,7 +100,7 @@ async def run_agent(config: SiteConfig) -> None:
             identify,
             address=config.file.site.listen,
             credential=credential,
-            local=LocalSocket(path=config.state / SOCKET_FILE, group=config.file.site.socket_group),
+            local=LocalSocket(path=config.socket, group=config.file.site.socket_group),
             site=config.name,
             clock=clock,
         )
@@ -149,6 +148,7 @@ def build_parts(
         time_zone=config.file.site.time_zone,
         kill_grace_s=config.file.queue.kill_grace_s,
         login_of=lambda subject: maps.grid_map.login_of(subject),
+        limits=config.file.reservations.limits(),
         connect=connect,
     )
 

@@ -35,8 +35,10 @@ from gridcore.ladders import SlotLadder
 from gridcore.reservations import check_id
 from gridcore.tariffs import FlatTariff
 from gridcore.zones import find_zone
+from local_sched.user_reservations import AccountLimits, UserReservationLimits
 
 CONFIG_BYTES_MAX: Final = 1 << 20
+SOCKET_FILE: Final = "agent.sock"
 _PORTS: Final = re.compile(r"(\d{1,5})-(\d{1,5})")
 
 
@@ -53,6 +55,10 @@ class SiteTable(_Strict):
     listen: str = "127.0.0.1:0"
     credential: str = "credential"
     grid_mapfile: str = "grid-mapfile"
+    socket: str = ""
+    """Path of the local socket; empty: ``agent.sock`` in the state folder. In a folder that users
+    may enter, such as ``/run/gridtravel``, where ``catalina`` looks for it.
+    """
     socket_group: str = ""
     """Group that may use the local socket; empty: only the daemon's own user."""
     admins: list[str] = Field(default_factory=list)
@@ -110,14 +116,54 @@ class QueueTable(_Strict):
     kill_grace_s: Annotated[float, Field(ge=0, le=3600)] = 10.0
 
 
+class AccountLimitsTable(_Strict):
+    """``[reservations.accounts.NAME]``: what one account may reserve. Negative: no limit; what is
+    not named is as for everybody.
+    """
+
+    per_account: int | None = None
+    nodes: int | None = None
+    seconds: int | None = None
+
+
 class ReservationsTable(_Strict):
-    """``[reservations]``: what users may reserve (USER_SET_LIMITS). Negative: no limit."""
+    """``[reservations]``: what users may reserve (Catalina's USER_SET_LIMITS). Negative: no
+    limit.
+    """
 
     per_account: int = 100
+    """Live reservations of one account; 0: none are allowed."""
     nodes: int = -1
+    """Of one reservation."""
     seconds: int = -1
+    """Of one reservation."""
     window_s: Annotated[int, Field(ge=1)] = 86_400
     window_node_seconds: int = -1
+    """Of all together, in any stretch of ``window_s``."""
+    accounts: dict[str, AccountLimitsTable] = Field(default_factory=dict)
+
+    def limits(self) -> UserReservationLimits:
+        """As the scheduler wants them."""
+        return UserReservationLimits(
+            default=self._of_account(AccountLimitsTable()),
+            accounts={name: self._of_account(each) for name, each in self.accounts.items()},
+            window_s=self.window_s,
+            window_node_seconds_max=_most(self.window_node_seconds),
+        )
+
+    def _of_account(self, own: AccountLimitsTable) -> AccountLimits:
+        return AccountLimits(
+            reservations_max=_most(
+                self.per_account if own.per_account is None else own.per_account
+            ),
+            nodes_max=_most(self.nodes if own.nodes is None else own.nodes),
+            duration_max_s=_most(self.seconds if own.seconds is None else own.seconds),
+        )
+
+
+def _most(value: int) -> int | None:
+    """Negative means no limit, as in the original."""
+    return None if value < 0 else value
 
 
 class HostTable(_Strict):
@@ -151,6 +197,7 @@ class SiteConfig:
     state: Path
     credential: Path
     grid_mapfile: Path
+    socket: Path
     classes: tuple[ResourceClass, ...]
     rules: CalendarRules
     tariff: FlatTariff
@@ -192,6 +239,7 @@ def load_site_config(path: Path) -> SiteConfig:
         state=folder / parsed.site.state,
         credential=folder / parsed.site.credential,
         grid_mapfile=folder / parsed.site.grid_mapfile,
+        socket=folder / (parsed.site.socket or Path(parsed.site.state) / SOCKET_FILE),
         classes=tuple(
             ResourceClass(
                 name=each.name, nodes=each.nodes, features=tuple(sorted(set(each.features)))

@@ -22,9 +22,9 @@ edge of a full window, and needs one sum instead of one for each start::
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gridcore.errors import InputError
 from gridcore.instants import Instant, Interval
@@ -89,6 +89,9 @@ class UserReservationLimits:
     def of(self, account: str) -> AccountLimits:
         """The limits of one account."""
         return self.accounts.get(account, self.default)
+
+
+NO_LIMITS: Final = UserReservationLimits()
 
 
 def counted(
@@ -202,6 +205,38 @@ def quota_left(
     return max(most - used, 0)
 
 
+def limited_room(
+    calendar: Calendar,
+    limits: UserReservationLimits,
+    request: ReservationRequest,
+    now: Instant,
+    room: Mapping[str, AvailabilityProfile],
+    replaced_id: str | None = None,
+) -> Mapping[str, AvailabilityProfile] | Decline:
+    """Where the calendar may look for ``request``, or the rule that refuses it whatever is free.
+
+    The calendar counts the room of ``replaced_id`` as free by itself. So it is given back, the
+    limits are drawn, and it is taken again: below them, where they are narrower than the old
+    reservation, and the calendar ends up at the limits and not that much above.
+    """
+    live = counted(calendar.live(), now, leaving_out=replaced_id)
+    refusal = refuse_by_account(limits, request, live)
+    if refusal is not None:
+        told = f"{calendar.site}: {refusal.message}"
+        return replace(refusal, site=calendar.site, message=told)
+    if limits.of(request.account).nodes_max is None and limits.window_node_seconds_max is None:
+        return room
+    replaced = calendar.reservations.get(replaced_id or "")
+    if replaced is None or not replaced.state.is_live or replaced.end <= now:
+        return room_within_limits(limits, request, live, room)
+    name, nodes, start = replaced.resource_class, replaced.nodes, max(replaced.start, now)
+    freed = {each: profile.copy() for each, profile in room.items()}
+    freed[name].unbook(nodes, start, replaced.end)
+    limited = room_within_limits(limits, request, live, freed)
+    limited[name].withdraw(nodes, start, replaced.end)
+    return limited
+
+
 def decide_reserve_within_limits(
     calendar: Calendar,
     limits: UserReservationLimits,
@@ -220,11 +255,9 @@ def decide_reserve_within_limits(
     known = calendar.find_request(owner, request.request_id)
     if known is not None:
         return calendar.decide_reserve(request, owner, ttl_s, now, room=room, contact=contact)
-    live = counted(calendar.live(), now, leaving_out=request.replaces)
-    refusal = refuse_by_account(limits, request, live)
-    if refusal is not None:
-        return refusal, ()
-    limited = room_within_limits(limits, request, live, room)
+    limited = limited_room(calendar, limits, request, now, room, request.replaces)
+    if isinstance(limited, Decline):
+        return limited, ()
     answer, events = calendar.decide_reserve(
         request, owner, ttl_s, now, room=limited, contact=contact
     )
@@ -247,9 +280,9 @@ def name_window_rule(
     if not isinstance(calendar.inquire(request, now, room=room), Availability):
         return refusal
     told = (
-        f"user-settable reservations may take {limits.window_node_seconds_max} node-seconds in any"
-        f" {limits.window_s} s; what is left is too little for {request.nodes_min} nodes for"
-        f" {request.duration_s} s within the window asked for"
+        f"{calendar.site}: user-settable reservations may take {limits.window_node_seconds_max}"
+        f" node-seconds in any {limits.window_s} s; what is left is too little for"
+        f" {request.nodes_min} nodes for {request.duration_s} s within the window asked for"
     )
     return Decline(
         rule=DeclineRule.LIMIT_NODE_SECONDS,
