@@ -1,0 +1,243 @@
+"""What a site has promised, by what stands on its disk: the checkers' own book of it.
+
+It is written anew, and simpler than the calendar it watches: no profile and no footprint, only
+reservations, jobs, and sums over them. It sees each record when it is stored, and each answer when
+it leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from agents.agent_events import JobAccepted, JobOver, JobRunning, JobStarting
+from agents.node_agent import CODEC
+from gridcore.calendar_events import (
+    RequestBuried,
+    ReservationChanged,
+    ReservationGranted,
+    ReservationMoved,
+)
+from gridcore.reservations import Reservation, ReservationState, next_state
+from gridwire.v1 import common_pb2
+
+if TYPE_CHECKING:
+    from gridio.journal import Record
+    from local_sched.resource_managers.base import Launch
+    from simulator.chronicle import Chronicle
+    from simulator.virtual_loop import VirtualLoop
+
+HELD, COMMITTED = ReservationState.HELD, ReservationState.COMMITTED
+OVER_COMMITTED = "no over-commitment"
+EARLY = "no start before its time"
+TWICE = "nothing runs twice"
+ACKNOWLEDGED = "nothing acknowledged is lost"
+BURIED = "a released request books nothing"
+DONE = (ReservationState.COMMITTED, ReservationState.COMPLETED)
+
+
+@dataclass(slots=True)
+class Promise:
+    """A reservation and its history."""
+
+    reservation: Reservation
+    state: ReservationState
+    history: list[tuple[float, ReservationState]] = field(default_factory=list)
+    """(virtual second, state), each state once."""
+
+    def was(self, state: ReservationState) -> bool:
+        """True when it ever was in ``state``."""
+        return any(each is state for _, each in self.history)
+
+    def since(self, state: ReservationState) -> float | None:
+        """When it came into ``state``."""
+        return next((at for at, each in self.history if each is state), None)
+
+    @property
+    def ended_at(self) -> float | None:
+        """When it left HELD."""
+        later = [at for at, each in self.history if each is not HELD]
+        return later[0] if later else None
+
+
+@dataclass(slots=True)
+class JobEntry:
+    """A job as journaled."""
+
+    job_id: str
+    request: tuple[str, str]
+    nodes: int
+    starting: JobStarting | None = None
+    is_running: bool = False
+    over: JobOver | None = None
+
+
+class SiteLedger:
+    """One site's. ``broken`` promises go to the chronicle."""
+
+    def __init__(self, site: str, nodes: int, chronicle: Chronicle, loop: VirtualLoop) -> None:
+        self.site = site
+        self.nodes = nodes
+        self.promises: dict[str, Promise] = {}
+        self.jobs: dict[str, JobEntry] = {}
+        self.buried: dict[tuple[str, str], None] = {}
+        self._chronicle = chronicle
+        self._loop = loop
+
+    # -- what is stored ----------------------------------------------------------------------------
+
+    def written(self, records: Sequence[Record]) -> None:
+        """These records are on the disk now."""
+        for record in records:
+            event = CODEC.decode(record)
+            self._chronicle.tell(self.site, "stores {}", event)
+            match event:
+                case ReservationGranted(reservation=reservation):
+                    self._granted(reservation)
+                case ReservationMoved(reservation=reservation):
+                    self.promises[reservation.reservation_id].reservation = reservation
+                    self._check_room(reservation)
+                case ReservationChanged():
+                    promise = self.promises[event.reservation_id]
+                    promise.state = next_state(promise.state, event.event)
+                    promise.history.append((self._loop.time(), promise.state))
+                case RequestBuried():
+                    self.buried[event.owner, event.request_id] = None
+                case JobAccepted():
+                    self._accepted(event)
+                case JobStarting():
+                    self.jobs[event.job_id].starting = event
+                    self._check_job_room(event)
+                case JobRunning():
+                    self.jobs[event.job_id].is_running = True
+                case JobOver():
+                    self.jobs[event.job_id].over = event
+                case _:
+                    continue
+
+    def _granted(self, reservation: Reservation) -> None:
+        key = reservation.owner, reservation.request.request_id
+        for other in self.promises.values():
+            if (other.reservation.owner, other.reservation.request.request_id) == key:
+                self._broken(TWICE, f"request {key[1]} booked twice", reservation)
+        if key in self.buried:
+            self._broken(BURIED, f"request {key[1]} was released before it booked", reservation)
+        promise = Promise(reservation, reservation.state)
+        promise.history.append((self._loop.time(), reservation.state))
+        self.promises[reservation.reservation_id] = promise
+        self._check_room(reservation)
+
+    def _accepted(self, event: JobAccepted) -> None:
+        key = event.owner, event.spec.request_id
+        if any(each.request == key for each in self.jobs.values()):
+            self._chronicle.broken(TWICE, f"{self.site}: job {key[1]} is queued twice", self.site)
+        self.jobs[event.job_id] = JobEntry(event.job_id, key, event.spec.nodes)
+
+    # -- sums --------------------------------------------------------------------------------------
+
+    def _check_room(self, new: Reservation) -> None:
+        """Every second of ``new``: what is promised then, and what runs outside reservations."""
+        self._check_seconds(new.start, new.end, new.reservation_id)
+
+    def _check_job_room(self, event: JobStarting) -> None:
+        if not event.reservation_id:
+            self._check_seconds(event.at, event.until, event.job_id)
+
+    def _check_seconds(self, start: int, end: int, what: str) -> None:
+        taken = [
+            (each.reservation.start, each.reservation.end, each.reservation.nodes)
+            for each in self.promises.values()
+            if each.state.is_live
+        ]
+        for job in self.jobs.values():
+            begun = job.starting
+            if begun is not None and job.over is None and not begun.reservation_id:
+                taken.append((begun.at, begun.until, job.nodes))
+        edges = {start, *(at for at, _, _ in taken if start <= at < end)}
+        for second in sorted(edges):
+            used = sum(nodes for at, until, nodes in taken if at <= second < until)
+            if used > self.nodes:
+                self._chronicle.broken(
+                    OVER_COMMITTED,
+                    f"{self.site}: {used} of {self.nodes} nodes promised at {second} with {what}",
+                    self.site,
+                    what,
+                )
+
+    # -- what is said and done ---------------------------------------------------------------------
+
+    def acknowledged(self, method: str, answer: Any) -> None:
+        """An answer leaves: what it says must be stored."""
+        told = getattr(answer, "reservation", None)
+        if told is not None and answer.WhichOneof("answer") == "reservation":
+            promise = self.promises.get(told.reservation_id)
+            says = common_pb2.ReservationState.Name(told.state).removeprefix("RESERVATION_STATE_")
+            if promise is None or not promise.was(ReservationState(says)):
+                self._chronicle.broken(
+                    ACKNOWLEDGED,
+                    f"{self.site} tells {told.reservation_id} is {says}, its disk does not",
+                    self.site,
+                    told.reservation_id,
+                )
+        job = getattr(answer, "job", None)
+        if (
+            job is not None
+            and method == "Submit"
+            and answer.WhichOneof("answer") == "job"
+            and job.job_id not in self.jobs
+        ):
+            self._chronicle.broken(
+                ACKNOWLEDGED,
+                f"{self.site} tells job {job.job_id} is queued, its disk does not",
+                self.site,
+            )
+
+    def launched(self, launch: Launch) -> None:
+        """The machine is told to run a job: it must be remembered, and its time must have come."""
+        self._chronicle.tell(self.site, "launches {} on {}", launch.job_id, launch.node_names)
+        entry = self.jobs.get(launch.job_id)
+        if entry is None or entry.starting is None:
+            self._chronicle.broken(
+                ACKNOWLEDGED, f"{self.site} runs {launch.job_id}, its disk does not know", self.site
+            )
+            return
+        twins = [
+            each.job_id
+            for each in self.jobs.values()
+            if each.request == entry.request and each.job_id != entry.job_id and each.starting
+        ]
+        if twins:
+            self._chronicle.broken(
+                TWICE, f"{self.site}: {entry.request[1]} runs as {launch.job_id}, {twins[0]}"
+            )
+        inside = self.promises.get(entry.starting.reservation_id)
+        if inside is None:
+            return
+        begin = max(entry.starting.at, launch.start_not_before or 0.0)
+        if begin < inside.reservation.start or inside.state is not COMMITTED:
+            self._chronicle.broken(
+                EARLY,
+                f"{self.site}: {launch.job_id} starts at {begin:.3f} inside a reservation that is"
+                f" {inside.state} from {inside.reservation.start}",
+                self.site,
+                inside.reservation.reservation_id,
+            )
+
+    def of_trips(self) -> Iterable[tuple[str, Promise]]:
+        """All legs of trips ever promised here, with the trip's id."""
+        for promise in self.promises.values():
+            trip = promise.reservation.request.trip
+            if trip is not None:
+                yield trip.trip_id, promise
+
+    def copy_of(self, reservation_id: str) -> Reservation:
+        """The reservation as it stands on the disk."""
+        promise = self.promises[reservation_id]
+        expires = promise.reservation.hold_expires_at if promise.state is HELD else None
+        return replace(promise.reservation, state=promise.state, hold_expires_at=expires)
+
+    def _broken(self, rule: str, text: str, reservation: Reservation) -> None:
+        trip = reservation.request.trip
+        about = [self.site, reservation.reservation_id, *([trip.trip_id] if trip else [])]
+        self._chronicle.broken(rule, f"{self.site}: {text}", *about)

@@ -1,0 +1,213 @@
+"""Trips as wholes: all of it or nothing, in the sites' books, in the laptop's log, and in what the
+user is told.
+
+A trip may be torn only where no protocol can help (docs/protocol.md): its leg's start came while
+the site could not hear a majority, or it was cancelled when a leg's time had come. Such trips are
+counted apart (``excused``), never silently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from gridcore.errors import GridError
+from gridcore.itineraries import TripState
+from gridcore.reservations import ReservationState, TripRef
+from gridio.clock import ManualClock
+from gridio.journal_memory import MemoryJournal
+from simulator.lives import first_fault
+from simulator.site_ledger import DONE, Promise
+from simulator.virtual_clock import WORLD_BEGIN
+from travel_agent.trip_log import JournaledTripLog, TripStory
+
+if TYPE_CHECKING:
+    from simulator.simulated_laptop import SimulatedLaptop, Told
+    from simulator.simulated_site import SimulatedSite
+    from simulator.worlds import World, WorldRecord
+
+ATOMIC: Final = "a trip is whole or absent"
+LOGGED: Final = "the laptop's log tells the truth"
+SHOWN: Final = "gur status tells the truth"
+CANCEL_LEAD_S: Final = 6.0
+"""A cancellation this long before a leg's start reaches it whatever dies (docs/protocol.md)."""
+ABORTED: Final = "ABSENT"
+WHOLE: Final = "BOOKED"
+TORN: Final = "TORN"
+
+
+@dataclass(slots=True)
+class TripBooks:
+    """All that the sites' disks say of one trip."""
+
+    trip_id: str
+    legs: list[tuple[SimulatedSite, Promise]] = field(default_factory=list)
+
+    def kept(self) -> list[tuple[SimulatedSite, Promise]]:
+        """Legs that are committed, or were and ran to their end."""
+        return [(site, each) for site, each in self.legs if each.state in DONE]
+
+    def outcome(self) -> str:
+        """What became of it."""
+        kept = self.kept()
+        if not kept:
+            return ABORTED
+        attempts = {trip_of(each).attempt for _, each in kept}
+        starts = {each.reservation.start for _, each in kept}
+        there = sorted(site.name for site, _ in kept)
+        is_whole = there == sorted(trip_of(kept[0][1]).participants)
+        return WHOLE if is_whole and len(attempts) == 1 and len(starts) == 1 else TORN
+
+
+def trip_of(promise: Promise) -> TripRef:
+    """The trip that a leg belongs to."""
+    trip = promise.reservation.request.trip
+    assert trip is not None, "only legs of trips are here"
+    return trip
+
+
+def trips_of(world: World) -> dict[str, TripBooks]:
+    """All trips that any site ever held a leg of."""
+    trips: dict[str, TripBooks] = {}
+    for site in world.sites.values():
+        for trip_id, promise in site.ledger.of_trips():
+            trips.setdefault(trip_id, TripBooks(trip_id)).legs.append((site, promise))
+    return trips
+
+
+def stories_of(laptop: SimulatedLaptop) -> dict[str, TripStory]:
+    """What the laptop's disks say, whoever has them open."""
+    stories = {}
+    for trip_id, disk in laptop.journals.disks.items():
+        owner, disk.owner = disk.owner, None
+        log = JournaledTripLog(MemoryJournal(disk), ManualClock())
+        disk.owner = owner
+        stories[trip_id] = log.story
+    return stories
+
+
+def check_trips(world: World, record: WorldRecord, *, is_final: bool) -> None:
+    """All or nothing. Before the end, a trip that is being cancelled may be on its way."""
+    undone: dict[str, bool] = {}
+    for laptop in world.laptops.values():
+        for trip_id, story in stories_of(laptop).items():
+            undone[trip_id] = story.is_undoing or story.state is TripState.CANCELLED
+    for trip_id, books in trips_of(world).items():
+        outcome = books.outcome()
+        if not is_final:
+            record.outcomes[trip_id] = outcome
+        if outcome != TORN or (undone.get(trip_id) and not is_final):
+            continue
+        excuse = _excuse(world, books, is_cancelled=undone.get(trip_id, False))
+        if excuse:
+            if is_final:
+                world.chronicle.counts[f"torn, excused: {excuse}"] += 1
+            continue
+        legs = ", ".join(
+            f"{site.name} {each.reservation.reservation_id} {each.state.value}"
+            for site, each in books.legs
+        )
+        world.chronicle.broken(ATOMIC, f"{trip_id} is torn: {legs}", trip_id)
+
+
+def start_s(site: SimulatedSite, promise: Promise) -> float:
+    """Virtual second of a leg's start, by its site's clock."""
+    return promise.reservation.start - WORLD_BEGIN - site.clock.offset_s()
+
+
+def _excuse(world: World, books: TripBooks, *, is_cancelled: bool) -> str:
+    """Why a torn trip could not be helped; empty: it could."""
+    kept = books.kept()
+    attempt = trip_of(kept[0][1])
+    lost = [
+        (site, each)
+        for site, each in books.legs
+        if each.state not in DONE and trip_of(each).attempt == attempt.attempt
+    ]
+    if len(lost) + len(kept) != len(attempt.participants):
+        return ""
+    if is_cancelled:
+        released = [each.since(ReservationState.RELEASED) or 0.0 for _, each in lost]
+        starts = [start_s(site, each) for site, each in kept]
+        if max(released) >= min(starts) - CANCEL_LEAD_S:
+            return "cancelled when it was starting"
+        if max(starts) <= world.storm_ends_s:
+            return "cancelled out of reach until its start"
+        return ""
+    for site, each in lost:
+        begin_s, ended_s = start_s(site, each), each.ended_at or 0.0
+        if (
+            each.state is not ReservationState.EXPIRED
+            or ended_s < begin_s - 1.0
+            or begin_s > world.storm_ends_s
+        ):
+            return ""
+    return "no majority until its start"
+
+
+def check_logs(world: World) -> None:
+    """Every log has come to rest, and says what the books say."""
+    trips = trips_of(world)
+    for laptop in world.laptops.values():
+        if laptop.is_lost:
+            continue
+        told = {each.trip_id: each for each in laptop.told}
+        for trip_id, story in stories_of(laptop).items():
+            if story.trip_id:
+                _check_log(world, laptop, story, trips.get(trip_id), told.get(trip_id))
+
+
+def _check_log(
+    world: World,
+    laptop: SimulatedLaptop,
+    story: TripStory,
+    books: TripBooks | None,
+    told: Told | None,
+) -> None:
+    trip_id, state = story.trip_id, story.state
+    outcome = books.outcome() if books is not None else ABORTED
+    is_booked = state is TripState.BOOKED
+    says = WHOLE if is_booked else ABORTED
+    if not is_booked and not state.is_over:
+        world.chronicle.broken(LOGGED, f"{laptop.name}: {trip_id} is left {state}", trip_id)
+    elif outcome not in (says, TORN):
+        world.chronicle.broken(
+            LOGGED, f"{laptop.name}: {trip_id} is {state} there, {outcome} in the books", trip_id
+        )
+    elif is_booked and books is not None and outcome == WHOLE:
+        kept = sorted(each.reservation.reservation_id for _, each in books.kept())
+        if kept != sorted(leg.reservation_id or "" for leg in story.legs):
+            world.chronicle.broken(
+                LOGGED, f"{laptop.name}: {trip_id} has other legs: {kept}", trip_id
+            )
+    if told is not None and told.state is not None and told.state is not state:
+        world.chronicle.broken(
+            LOGGED, f"{laptop.name} was told {trip_id} is {told.state}, its log {state}", trip_id
+        )
+
+
+async def check_status(world: World) -> None:
+    """Type ``gur status`` for every trip: booked there is booked, and the reverse."""
+    for laptop in world.laptops.values():
+        life = laptop.life
+        if life is None:
+            continue
+        agent = laptop.agent(life)
+        for told in laptop.told:
+            if not told.trip_id:
+                continue
+            try:
+                report = await life.start(agent.status(told.trip_id), "status")
+            except GridError as fault:
+                world.chronicle.broken(
+                    SHOWN, f"gur status {told.trip_id}: {first_fault(fault)}", told.trip_id
+                )
+                continue
+            books = trips_of(world).get(told.trip_id)
+            outcome = books.outcome() if books is not None else ABORTED
+            shown = report.itinerary.state
+            is_shown = shown in (TripState.BOOKED, TripState.RUNNING, TripState.COMPLETED)
+            if outcome != TORN and is_shown != (outcome == WHOLE) and shown is not TripState.FAILED:
+                world.chronicle.broken(
+                    SHOWN, f"{told.trip_id} is shown {shown}, it is {outcome}", told.trip_id
+                )

@@ -1,0 +1,182 @@
+"""An asyncio loop in virtual time: when nothing can be done now, it jumps to the next timer.
+
+Time starts at zero and only ``select`` moves it. Three things are unlike a real loop's:
+
+- The clock's resolution is a microsecond. asyncio's default of a nanosecond disappears in floating
+  point beyond 2^24 s (194 days), and the loop would then spin for ever on a timer that is due and
+  not due at once. With a microsecond it is good for more than a century.
+- A callback belongs to the *owner* that scheduled it (a contextvar, so tasks inherit it), and an
+  owner that has ended never runs again: its tasks stop where they are, without error handling, as
+  those of a killed process do. Cancelling would run their ``finally`` clauses.
+- Threads do not exist: ``run_in_executor`` (and ``asyncio.to_thread``) does the work at once.
+
+When neither a callback nor a timer is left, everybody waits for ever, and that is a fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, Unpack
+
+from gridcore.errors import GridError
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+RESOLUTION_S: Final = 1e-6
+
+
+class DeadlockError(GridError):
+    """Nothing will ever happen again, and somebody still waits."""
+
+
+class Owner(Protocol):
+    """Whom a callback belongs to."""
+
+    def may_run(self) -> bool:
+        """Asked before each callback; False drops it."""
+        ...
+
+
+OWNER: Final[contextvars.ContextVar[Owner | None]] = contextvars.ContextVar("owner", default=None)
+"""The owner of whatever is scheduled here; ``None``: the world itself, which never ends."""
+
+
+class _JumpingSelector:
+    """Waits for no file, by moving the time."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """Pass ``timeout`` seconds; ``None`` is for ever."""
+        if timeout is None:
+            raise DeadlockError("every task waits for another, and no timer is set")
+        if timeout > 0:
+            self._loop.pass_time(timeout)
+        return []
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """See the module. Close it when done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clock_resolution = RESOLUTION_S
+        self._selector = _JumpingSelector(self)
+        self._virtual_s = 0.0
+        self._thread_here = threading.get_ident()
+        self.callbacks_run = 0
+        """Callbacks run so far: a measure of work that no machine changes."""
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        """All that are not known to be done, in order of creation. An ended owner's tasks are kept
+        from the garbage collector, which would close them, at a moment that nobody can repeat.
+        """
+        self._tasks_kept = 64
+        self.is_ending = False
+        """Set when the world is over: the ended may run again, to clear up after themselves."""
+
+    def time(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._virtual_s
+
+    def pass_time(self, seconds: float) -> None:
+        """Move on; for the selector, and for tests of long times."""
+        self._virtual_s += seconds
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: object = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[T]:
+        """See asyncio."""
+        task = super().create_task(coro, name=name, context=context)
+        self._tasks[task] = None
+        if len(self._tasks) > self._tasks_kept:
+            self._tasks = {each: None for each in self._tasks if not each.done()}
+            self._tasks_kept = 2 * len(self._tasks) + 64
+        return task
+
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """All tasks that are not done, in order of creation."""
+        return [each for each in self._tasks if not each.done()]
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        """See asyncio; dropped when its owner has ended by then."""
+        return super().call_soon(self._run_owned, callback, args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """See asyncio; dropped when its owner has ended by then."""
+        return super().call_at(when, self._run_owned, callback, args, context=context)
+
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        """The same as ``call_soon``: there are no threads."""
+        assert threading.get_ident() == self._thread_here, "no threads in virtual time"
+        return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(  # type: ignore[override]  # asyncio's stub allows no plain future
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Do it now, in no virtual time."""
+        done: asyncio.Future[T] = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as fault:
+            done.set_exception(fault)
+        return done
+
+    def _run_owned(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        owner = OWNER.get()
+        if owner is None or self.is_ending or owner.may_run():
+            self.callbacks_run += 1
+            callback(*args)
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """No files, no events."""
+
+    def _write_to_self(self) -> None:
+        """Nobody has to be woken up: there are no threads."""
+
+
+def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
+    """Run ``main`` on a loop of its own, then end whatever it left behind, and close the loop."""
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(main(loop))
+    finally:
+        loop.is_ending = True
+        try:
+            loop.run_until_complete(_end_everything(loop))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
+
+
+async def _end_everything(loop: VirtualLoop) -> None:
+    """Cancel all other tasks, also those of ended owners, and let them clear up."""
+    own = asyncio.current_task()
+    while left := [task for task in loop.tasks() if task is not own]:
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)

@@ -1,0 +1,78 @@
+"""Somebody who subscribes to a site's calendar and keeps a shadow of it, as a manager does."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final
+
+from gridcore.callers import Caller
+from gridcore.errors import UnavailableError
+from gridcore.summaries import CalendarSummary, ShadowCalendar
+from gridcore.summarising import summarise
+from simulator.lives import Life
+from simulator.virtual_clock import VirtualClock
+
+if TYPE_CHECKING:
+    from simulator.simulated_site import SimulatedSite
+    from simulator.world_frame import WorldFrame
+
+SUBSCRIBE_AGAIN_S: Final = 2.0
+
+
+class Watcher:
+    """Watches one site through everything that happens to it."""
+
+    def __init__(self, site: SimulatedSite, frame: WorldFrame) -> None:
+        self.name = f"w-{site.name}"
+        self.site = site
+        self.shadow = ShadowCalendar(site.name)
+        self.agreed_at: float | None = None
+        """When the shadow was last found equal to its owner's calendar."""
+        self._frame = frame
+        self._clock = VirtualClock(frame.loop)
+        self._life: Life | None = None
+
+    def start(self) -> None:
+        """Begin to watch; it never dies."""
+        self._life = Life(self.name, on_death=lambda: None)
+        self._life.start(self._watch(self._life), "watch")
+
+    async def _watch(self, life: Life) -> None:
+        caller = Caller(subject=f"/CN={self.name}", login=self.name)
+        connection = self._frame.network.connect(life, self._clock, self.site.name, caller)
+        while True:
+            try:
+                async with aclosing(connection.calendar.subscribe()) as news:  # type: ignore[type-var]
+                    async for each in news:
+                        if isinstance(each, CalendarSummary):
+                            self.shadow.replace(each)
+                        elif not self.shadow.update(each):
+                            break
+                        self._compare()
+            except UnavailableError as fault:
+                self._frame.chronicle.tell(self.name, "lost its subscription: {}", fault)
+            await self._clock.sleep_until(self._clock.now_precise() + SUBSCRIBE_AGAIN_S)
+
+    def _compare(self) -> None:
+        """A shadow of the same version as its owner must be its owner's summary. What the queue
+        books moves the room without a new version, so only a site without waiting and running jobs
+        can be compared.
+        """
+        agent, summary = self.site.agent, self.shadow.summary
+        if agent is None or summary is None or summary.version != agent.calendar.version:
+            return
+        is_moving = agent.scheduler.waiting or agent.scheduler.running
+        origin = max(profile.origin for profile in agent.calendar.free.values())
+        if is_moving or origin > summary.as_of:
+            return
+        own = summarise(
+            agent.calendar,
+            agent.parts.ladder,
+            summary.as_of,
+            horizon_s=agent.parts.published_horizon_s,
+        )
+        if own != summary:
+            self._frame.chronicle.broken(
+                "shadows converge", f"{self.name} sees {summary}, its owner {own}", self.name
+            )
+        self.agreed_at = self._frame.loop.time()

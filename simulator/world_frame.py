@@ -1,0 +1,41 @@
+"""What the parties of a simulated world share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from simulator.chance import Chance
+    from simulator.chronicle import Chronicle
+    from simulator.lives import CrashPoint
+    from simulator.network import Network
+    from simulator.virtual_loop import VirtualLoop
+
+
+class Startable(Protocol):
+    """A party that can be started."""
+
+    def start(self) -> None:
+        """Start it, if it is down."""
+        ...
+
+
+class WorldFrame(Protocol):
+    """The world as its parties see it."""
+
+    loop: VirtualLoop
+    chance: Chance
+    chronicle: Chronicle
+    network: Network
+
+    def crash_point_of(self, party: str) -> CrashPoint | None:
+        """Where the first life of ``party`` is to crash."""
+        ...
+
+    def crash_now(self, party: str) -> None:
+        """A crash point was reached."""
+        ...
+
+    def restart_later(self, party: Startable, delay_s: float) -> None:
+        """Start a party again after a while."""
+        ...
