@@ -95,6 +95,55 @@ def replay(
             draw_gantt(starts_path(gantt, run.policy, len(names)), loaded, run, *stretch)
 
 
+@app.command()
+def reservations(
+    trace: Annotated[Path, typer.Argument(help="Workload log (SWF), plain or gzipped.")],
+    policy: Annotated[str, typer.Option(help="Policy that serves the queue.")] = "conservative",
+    procs: Annotated[
+        int | None, typer.Option(help="Processors; default: the log's header.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many jobs.")] = None,
+    accounts: Annotated[int, typer.Option(help="Accounts that ask.")] = 2000,
+    interval_s: Annotated[int, typer.Option(help="Mean seconds between two requests.")] = 600,
+    window_node_seconds: Annotated[
+        int, typer.Option(help="Node-seconds all accounts may have in any day.")
+    ] = 115_200,
+    nodes: Annotated[int, typer.Option(help="Most nodes of a reservation.")] = 4,
+    seconds: Annotated[int, typer.Option(help="Duration of each reservation.")] = 3600,
+    seed: Annotated[int, typer.Option(help="Fixes the whole run.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Figures as JSON.")] = False,
+) -> None:
+    """Do user-settable reservations at their limits delay the batch stream? Defaults are
+    Catalina's.
+    """
+    from local_sched.user_reservations import AccountLimits, UserReservationLimits
+    from simulator import replay_report
+    from simulator.replay import policy as policy_named
+    from simulator.reservation_study import Petitioners, study_reservations
+    from simulator.swf import read_trace
+
+    config = policy_named(policy)
+    limits = UserReservationLimits(
+        default=AccountLimits(reservations_max=2, nodes_max=nodes, duration_max_s=seconds),
+        window_node_seconds_max=window_node_seconds,
+    )
+    asking = Petitioners(accounts=accounts, interval_s=interval_s, seed=seed)
+    with _Progress(is_quiet=as_json) as progress:
+        loaded = read_trace(trace, procs, limit, progress.reading)
+        progress.policy(policy, len(loaded.jobs))
+        study = study_reservations(
+            loaded.jobs, loaded.procs, config, limits, asking, progress.serving
+        )
+    if as_json:
+        sys.stdout.write(
+            json.dumps(replay_report.study_as_json(loaded, policy, study), indent=2) + "\n"
+        )
+        return
+    from rich.console import Console
+
+    Console().print(replay_report.study_as_table(loaded, policy, study))
+
+
 def _tell(loaded: Trace, ties: str, runs: Sequence[PolicyRun], *, as_json: bool) -> None:
     from rich.console import Console
 

@@ -62,25 +62,36 @@ def replay(
 
     ``jobs`` in submit order. ``progress`` is called with the number of jobs submitted so far.
     """
-    world = _World(jobs, procs, config, ties)
+    world = ReplayWorld(jobs, _replay_scheduler(jobs, procs, config, ties), ties)
     world.run(progress)
     return world.starts
 
 
-class _World:
-    """One machine and its users: they submit, and their jobs end when they truly end."""
+def _replay_scheduler(
+    jobs: Sequence[TraceJob], procs: int, config: SchedulerConfig, ties: TieRule
+) -> LocalScheduler:
+    """The production scheduler on a machine that takes no reservations and names no nodes."""
+    profile = AvailabilityProfile(procs, jobs[0].submit if jobs else 0)
+    pool = ResourcePool(CLASS_NAME, profile, config.backfill, config.order)
+    overrun = OverrunRule(trusts_limits=ties is TieRule.SEQUENTIAL)
+    return LocalScheduler({CLASS_NAME: pool}, replace(config, overrun=overrun, history_jobs_max=0))
 
-    def __init__(
-        self, jobs: Sequence[TraceJob], procs: int, config: SchedulerConfig, ties: TieRule
-    ) -> None:
+
+class ReplayWorld:
+    """One machine and its users: they submit, and their jobs end when they truly end.
+
+    The class of the machine is ``CLASS_NAME``. A world with more in it (reservations) extends
+    ``next_event`` and ``happen``."""
+
+    def __init__(self, jobs: Sequence[TraceJob], scheduler: LocalScheduler, ties: TieRule) -> None:
         self.jobs = jobs
-        self.ties = ties
-        profile = AvailabilityProfile(procs, jobs[0].submit if jobs else 0)
-        pool = ResourcePool(CLASS_NAME, profile, config.backfill, config.order)
-        overrun = OverrunRule(trusts_limits=ties is TieRule.SEQUENTIAL)
-        self.scheduler = LocalScheduler(
-            {CLASS_NAME: pool}, replace(config, overrun=overrun, history_jobs_max=0)
-        )
+        self.scheduler = scheduler
+        self.happen: Callable[[Instant], None] = {
+            TieRule.SEQUENTIAL: self.arrival_or_end,
+            TieRule.ENDS_FIRST: self.end_or_arrival,
+            TieRule.BATCH: self.everything,
+        }[ties]
+        """Tell the scheduler what happens at an instant, by the tie rule."""
         self.starts: list[Instant] = [-1] * len(jobs)
         self.ends: list[tuple[Instant, Instant, int, int]] = []
         """Heap of (end, start, order of decision, index) of what runs."""
@@ -88,32 +99,30 @@ class _World:
         self.arrived = 0
         self.wakeup: Instant | None = None
 
-    def run(self, progress: Callable[[int], None] | None) -> None:
-        """Until every job is over."""
-        jobs, ends = self.jobs, self.ends
-        total = len(jobs)
-        step = {
-            TieRule.SEQUENTIAL: self.arrival_or_end,
-            TieRule.ENDS_FIRST: self.end_or_arrival,
-            TieRule.BATCH: self.everything,
-        }[self.ties]
+    def next_event(self) -> Instant | None:
+        """When the world changes by itself; ``None`` when every job is over."""
+        if self.arrived < len(self.jobs):
+            submit = self.jobs[self.arrived].submit
+            return self.ends[0][0] if self.ends and self.ends[0][0] < submit else submit
+        return self.ends[0][0] if self.ends else None
+
+    def run(self, progress: Callable[[int], None] | None = None) -> None:
+        """Until nothing happens any more."""
         reported = 0
-        while self.arrived < total or ends:
-            now = ends[0][0] if ends else jobs[self.arrived].submit
-            if self.arrived < total and jobs[self.arrived].submit < now:
-                now = jobs[self.arrived].submit
+        happen, cycle, next_event = self.happen, self.cycle, self.next_event
+        while (now := next_event()) is not None:
             wakeup = self.wakeup
             if wakeup is not None and wakeup < now:
-                self.cycle(wakeup)
+                cycle(wakeup)
                 continue
-            step(now)
-            self.cycle(now)
+            happen(now)
+            cycle(now)
             if progress is not None and self.arrived >= reported + PROGRESS_JOBS:
                 reported = self.arrived
                 progress(reported)
         if -1 in self.starts:
             stuck = self.starts.index(-1)
-            raise InputError(f"job {jobs[stuck].job_id} can never start on this machine")
+            raise InputError(f"job {self.jobs[stuck].job_id} can never start on this machine")
 
     def arrival_or_end(self, now: Instant) -> None:
         """Sequential: one thing at a time, arrivals before ends."""

@@ -16,6 +16,7 @@ from rich.table import Table
 from gridcore.errors import InputError
 from gridcore.instants import Instant
 from simulator.metrics import ScheduleMetrics
+from simulator.reservation_study import ReservationStudy
 from simulator.swf import Trace, TraceJob
 
 CHART_POINTS_MAX = 5_000
@@ -93,6 +94,31 @@ def as_table(trace: Trace, ties: str, runs: Sequence[PolicyRun]) -> Table:
     ]
     for name, cells in rows:
         table.add_row(name, *cells)
+    return table
+
+
+def study_as_json(trace: Trace, policy: str, study: ReservationStudy) -> dict[str, Any]:
+    """The study of user-settable reservations, all figures."""
+    return {"trace": trace.path.name, "procs": trace.procs, "policy": policy} | asdict(study)
+
+
+def study_as_table(trace: Trace, policy: str, study: ReservationStudy) -> Table:
+    """The queue without and with reservations, side by side, and what was reserved."""
+    table = Table(
+        title=f"{trace.path.name}, {policy}: {len(trace.jobs)} jobs on {trace.procs} processors",
+        caption=(
+            f"{study.granted} of {study.asked} requests granted,"
+            f" {study.reserved_node_seconds:,} node-seconds left idle;"
+            f" {study.starts_delayed} planned starts later in {study.plans_compared} comparisons"
+        ),
+    )
+    for heading in ("", "without", "with reservations"):
+        table.add_column(heading, justify="right" if heading else "left")
+    both = (study.without, study.with_reservations)
+    table.add_row("mean wait, s", *(f"{each.wait_mean_s:,.0f}" for each in both))
+    table.add_row("longest wait, s", *(f"{each.wait_max_s:,}" for each in both))
+    table.add_row("mean bounded slowdown", *(f"{each.bounded_slowdown_mean:,.2f}" for each in both))
+    table.add_row("utilisation by jobs", *(f"{each.utilisation:.4f}" for each in both))
     return table
 
 

@@ -27,9 +27,9 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object, command: str = "replay") -> int:
     """Call the entry point as the shell would; its exit code."""
-    monkeypatch.setattr(sys, "argv", ["gurlab", "replay", *map(str, arguments)])
+    monkeypatch.setattr(sys, "argv", ["gurlab", command, *map(str, arguments)])
     with pytest.raises(SystemExit) as ended:
         main()
     return int(ended.value.code or 0)
@@ -93,3 +93,20 @@ def test_metrics_by_hand() -> None:
     assert (figures.makespan_s, figures.utilisation) == (25, 1.0)
     with pytest.raises(InputError):
         measure([], [], 1)
+
+
+def test_reservation_study_delays_no_planned_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Accounts ask all the time, the limits hold, and no plan of the queue gets later by it."""
+    path = tmp_path / "busy.swf"
+    path.write_text("\n".join(job(n, 40 * n, 90 + n % 7, 1 + n % 3, 200) for n in range(1, 120)))
+    options = ["--procs", 4, "--interval-s", 60, "--seconds", 100, "--nodes", 2]
+    assert run(monkeypatch, path, *options, "--json", command="reservations") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["granted"] > 10
+    assert told["plans_compared"] > 0
+    assert told["starts_delayed"] == 0
+    assert told["reserved_node_seconds"] <= 115_200
+    assert run(monkeypatch, path, *options, command="reservations") == 0
+    assert "later in" in capsys.readouterr().out
