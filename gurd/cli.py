@@ -111,6 +111,8 @@ def check_config(
 
 def main() -> None:
     """Entry point of the ``gurd`` command."""
+    # gRPC's library writes of failed handshakes to standard error too; we say it better.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     app()
 
 

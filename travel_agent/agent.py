@@ -32,7 +32,7 @@ from travel_agent.metajob_writer import metajob_to_json
 from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.offers import offered
 from travel_agent.reports import SiteReport, TripReport, look_at, report_on
-from travel_agent.resuming import Resumed, resume
+from travel_agent.resuming import Resumed, over, resume
 from travel_agent.searching import Destination, Sweep
 from travel_agent.trip_events import JobSubmitted, TripEnded, TripOpened
 from travel_agent.trip_folders import TripFolders, TripJournals
@@ -209,10 +209,10 @@ class TravelAgent:
         log = self._open(wanted)
         try:
             story = log.story
-            destinations = self._destinations(self._metajob(log))
             itinerary = story.itinerary()
             if not itinerary.legs or story.state.is_over:
                 return TripReport(itinerary=itinerary, jobs={})
+            destinations = self._destinations(self._metajob(log))
             looks = await asyncio.gather(
                 *(look_at(leg, destinations[leg.name]) for leg in itinerary.legs)
             )
@@ -245,6 +245,8 @@ class TravelAgent:
         """Finish or undo what an interrupted command left, and say what was found."""
         log = self._open(wanted)
         try:
+            if log.story.state.is_over:
+                return over(log.story)
             metajob = self._metajob(log)
             destinations = self._destinations(metajob)
             booking = await self._booking(metajob, log.story.trip_id, log, listener)
@@ -252,16 +254,16 @@ class TravelAgent:
             if answer.itinerary.state is TripState.BOOKED:
                 work = LegWork(metajob, destinations, listener=listener)
                 itinerary = await self._set_off(answer.itinerary, work, Path(), log)
-                answer = replace(answer, itinerary=itinerary)
+                if itinerary != answer.itinerary:
+                    done = f"{answer.done}; queued its jobs"
+                    answer = replace(answer, itinerary=itinerary, done=done)
             return answer
         finally:
             log.close()
 
     async def follow(self, wanted: str) -> AsyncIterator[LegOutput | LegChange]:
         """Output and states of a trip's jobs as they come, until all are over."""
-        log = self._open(wanted)
-        metajob, itinerary = self._metajob(log), log.story.itinerary()
-        log.close()
+        metajob, itinerary = self._remembered(wanted)
         work = LegWork(metajob, self._destinations(metajob))
         async for item in work.follow(itinerary):
             yield item
@@ -270,9 +272,7 @@ class TravelAgent:
         self, wanted: str, folder: Path, *, listener: Listener = deaf
     ) -> dict[str, list[Path]]:
         """Bring the results of every leg into ``folder/<leg>/``."""
-        log = self._open(wanted)
-        metajob, itinerary = self._metajob(log), log.story.itinerary()
-        log.close()
+        metajob, itinerary = self._remembered(wanted)
         work = LegWork(metajob, self._destinations(metajob), listener=listener)
         fetched = await asyncio.gather(
             *(work.fetch(leg, folder / leg.name) for leg in itinerary.legs)
@@ -291,7 +291,15 @@ class TravelAgent:
 
     def _open(self, wanted: str) -> JournaledTripLog:
         trip_id = find_trip(self._trips, wanted, self._clock)
-        return JournaledTripLog(self._trips.open(trip_id), self._clock)
+        return JournaledTripLog(self._trips.open(trip_id), self._clock, trip_id=trip_id)
+
+    def _remembered(self, wanted: str) -> tuple[Metajob, Itinerary]:
+        """What was asked for and what was booked, without keeping the log from others."""
+        log = self._open(wanted)
+        try:
+            return self._metajob(log), log.story.itinerary()
+        finally:
+            log.close()
 
     def _metajob(self, log: JournaledTripLog) -> Metajob:
         return parse_metajob(

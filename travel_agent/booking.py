@@ -363,7 +363,7 @@ class Booking:
         end = planned.start + self._metajob.duration_s + self._metajob.guard_s
         return Leg(
             name=name,
-            site=name,
+            site=self._destinations[name].site,
             nodes=planned.nodes,
             interval=Interval(planned.start, end),
             transport=Transport(self._destinations[name].connection.transport),

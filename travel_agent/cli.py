@@ -11,6 +11,7 @@ Imports of whatever takes time are inside the commands, so that ``gur --help`` a
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -97,13 +98,21 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show where a trip stands, by its sites' own books."""
-    from travel_agent.rendering import report_json
+    from travel_agent.rendering import error_json, report_json
 
     async def go(agent: TravelAgent) -> None:
-        wanted = [trip] if trip else agent.trips()
-        reports = [await agent.status(each) for each in wanted]
+        reports, objects = [], []
+        for each in [trip] if trip else agent.trips():
+            try:
+                reports.append(await agent.status(each))
+            except GridError as fault:
+                if trip:
+                    raise
+                objects.append({"trip": each, **error_json(fault)})
+                typer.echo(f"note: {each}: {fault.message}", err=True)
+            else:
+                objects.append(report_json(reports[-1]))
         if as_json:
-            objects = [report_json(each) for each in reports]
             _print_json(objects[0] if trip else {"trips": objects})
             return
         if not reports:
@@ -253,6 +262,8 @@ def demo(
 
 def main() -> None:
     """Entry point of the ``gur`` command."""
+    # gRPC's library writes of failed handshakes to standard error too; we say it better.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     app()
 
 

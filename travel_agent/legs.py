@@ -134,13 +134,18 @@ class LegWork:
         task = self.task_of(leg)
         port = self._site(leg)
         there = await port.list_files(leg.reservation_id, "", with_checksums=True)
+        for each in there:
+            _check_inside(each.path, leg.site)
         wanted = _wanted(task, [each for each in there if not each.is_folder])
         fetched = []
-        for status, destination in wanted:
-            target = folder / destination
-            if not (target.is_file() and _checksum(target) == status.sha256):
-                await self._get(port, leg.reservation_id, status, target)
-            fetched.append(target)
+        try:
+            for status, destination in wanted:
+                target = folder / destination
+                if not (target.is_file() and _checksum(target) == status.sha256):
+                    await self._get(port, leg.reservation_id, status, target)
+                fetched.append(target)
+        except OSError as fault:
+            raise InputError(f"cannot write results to {folder}: {fault.strerror}") from fault
         self._tell(News(step=Step.STAGED, place=leg.name, text=f"{len(fetched)} files fetched"))
         return fetched
 
@@ -158,7 +163,10 @@ class LegWork:
             yield LegOutput(leg=leg.name, stream=name, content=chunk.content)
 
     async def _put(self, leg: Leg, source: Path, destination: str) -> None:
-        mode, checksum = await asyncio.to_thread(_mode_and_checksum, source)
+        try:
+            mode, checksum = await asyncio.to_thread(_mode_and_checksum, source)
+        except OSError as fault:
+            raise InputError(f"cannot read {source}: {fault.strerror}") from fault
         await self._site(leg).put_file(
             leg.reservation_id or "", destination, _read(source), mode=mode, sha256=checksum
         )
@@ -219,6 +227,16 @@ def _files_of(staged: StagedFile, base: Path) -> list[tuple[Path, str]]:
         root = PurePosixPath(staged.destination)
         return [(each, str(root / each.relative_to(source).as_posix())) for each in files]
     raise InputError(f"there is no file {source} to stage in")
+
+
+def _check_inside(path: str, site: str) -> None:
+    """Refuse a name from a site that would be written somewhere else than below our folder."""
+    parts = PurePosixPath(path)
+    if parts.is_absolute() or ".." in parts.parts or not parts.parts or "\0" in path:
+        raise UnavailableError(
+            f"{site} offers a file {path[:60]!r} that leads out of its folder",
+            hint="nothing was written; tell whoever runs the site",
+        )
 
 
 def _wanted(task: TaskSpec | None, files: list[FileStatus]) -> list[tuple[FileStatus, str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gridcore.errors import UnavailableError
+from gridcore.errors import NotFoundError, UnavailableError
 from gridcore.itineraries import Itinerary, Leg, LegState, TripState
 from gridcore.jobs import JobState, JobView
 from gridcore.ports import SiteDescription
@@ -47,7 +47,7 @@ async def look_at(
     try:
         kept = await port.reservations(everybody=False)
         jobs = await port.jobs(job_ids=[leg.job_id]) if leg.job_id else []
-    except UnavailableError as fault:
+    except (UnavailableError, NotFoundError) as fault:
         return leg, None, None, f"{leg.name}: {fault}"
     found = next((each for each in kept if each.reservation_id == leg.reservation_id), None)
     note = "" if found else f"{leg.name}: {leg.site} no longer knows {leg.reservation_id}"
@@ -66,7 +66,11 @@ def report_on(
     state = itinerary.state
     if state in (TripState.BOOKED, TripState.RUNNING):
         if any(each in (LegState.FAILED, LegState.RELEASED) for each in states):
-            state = TripState.FAILED
+            # While another leg may still run the trip is not over: somebody has to cancel it.
+            is_waiting = any(each is LegState.BOOKED for each in states)
+            state = state if is_waiting else TripState.FAILED
+            if is_waiting:
+                notes = (*notes, "a leg has failed and another one waits: `gur cancel` frees it")
         elif all(each is LegState.COMPLETED for each in states):
             state = TripState.COMPLETED
         elif any(each in (LegState.RUNNING, LegState.COMPLETED) for each in states):

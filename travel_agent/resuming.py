@@ -40,11 +40,7 @@ async def resume(
     """Bring a trip to rest. ``UnavailableError``: a site that matters is out of reach; say it
     again."""
     if story.state.is_over:
-        return Resumed(
-            found=f"the trip is over: {story.state}",
-            done="nothing to do",
-            itinerary=story.itinerary(),
-        )
+        return over(story)
     if story.is_undoing:
         found = f"it was to be undone ({story.message})"
         legs, attempt, acceptors = story.itinerary(), story.attempt, story.acceptors
@@ -76,6 +72,15 @@ async def resume(
         )
     return Resumed(
         found=f"the trip is {story.state}", done="nothing to do", itinerary=story.itinerary()
+    )
+
+
+def over(story: TripStory) -> Resumed:
+    """The answer for a trip to which nothing more will happen."""
+    return Resumed(
+        found=f"the trip is over: {story.state}",
+        done="nothing to do",
+        itinerary=story.itinerary(),
     )
 
 

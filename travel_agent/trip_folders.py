@@ -48,7 +48,13 @@ class TripFolders:
     def create(self, trip_id: str) -> Journal:
         """See ``TripJournals``."""
         folder = self._folder(trip_id)
-        folder.mkdir(parents=True, mode=0o700)
+        try:
+            folder.mkdir(parents=True, mode=0o700)
+        except OSError as fault:
+            raise InputError(
+                f"cannot remember trips in {self._root}: {fault.strerror}",
+                hint="GUR_STATE must name a folder that can be made or written to",
+            ) from None
         return SqliteJournal(folder / JOURNAL_FILE)
 
     def open(self, trip_id: str) -> Journal:

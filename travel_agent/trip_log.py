@@ -108,12 +108,18 @@ class TripStory:
 class JournaledTripLog:
     """A trip's log in its journal; one process at a time may write it."""
 
-    def __init__(self, journal: Journal, clock: Clock) -> None:
+    def __init__(self, journal: Journal, clock: Clock, *, trip_id: str = "") -> None:
+        """Go on with a trip's journal. ``trip_id``: whose it is, if it is not a new one's; when it
+        is empty nevertheless, its command died before it asked anybody for anything.
+        """
         self._journal = journal
         self._clock = clock
         self.story = TripStory()
         for record in journal.replay():
             self.story.tell(CODEC.decode(record))
+        if trip_id and not self.story.trip_id:
+            self.story.tell(TripOpened(trip_id=trip_id, name=trip_id, metajob_json=""))
+            self.story.tell(TripEnded(state=TripState.ABSENT.value, message="never asked for"))
 
     async def write(self, event: TripLogEvent) -> None:
         """See ``TripLog``."""
