@@ -1,0 +1,141 @@
+"""Two hundred bookings at once promise no processor twice, by the sites' own journals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import AsyncExitStack
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from gridcore.calendar_events import ReservationChanged, ReservationGranted, ReservationMoved
+from gridcore.itineraries import Itinerary, TripState
+from gridcore.metajobs import Metajob
+from gridcore.reservations import Reservation, ReservationEvent, ReservationState
+from gridio.clock import SystemClock
+from tests.grid_world import SITES, USERS, GridWorld, metajob_text
+from travel_agent.metajob_files import parse_metajob
+
+pytestmark = pytest.mark.integration
+
+LAPTOPS = 20
+TRIPS_EACH = 10
+WINDOW_S = 3 * 3600
+
+
+def a_wish(number: int, window: tuple[int, int]) -> Metajob:
+    """The ``number``-th of many different wishes, all for the same few hours."""
+    shares: dict[str, tuple[int, int]] = [
+        {"alpha": (1, 12), "beta": (1, 8)},
+        {"alpha": (2, 16), "gamma": (1, 3)},
+        {"alpha": (1, 6), "beta": (1, 6), "gamma": (1, 2)},
+        {"beta": (1, 8), "gamma": (1, 4)},
+        {"alpha": (1, 16), "beta": (1, 8), "gamma": (1, 4)},
+    ][number % 5]
+    is_single = number % 5 == 4
+    least = sum(nodes for nodes, _ in shares.values())
+    text = metajob_text(
+        shares,
+        1 + number % 4 if is_single else least + number % 4,
+        earliest=window[0] + 600 * (number % 3),
+        latest=window[1],
+        duration_s=(300, 700, 1100)[number % 3],
+        pattern="single" if is_single else "multiple",
+        name=f"wish-{number}",
+    )
+    now = SystemClock().now()
+    return parse_metajob(text, now=now, zone=ZoneInfo("UTC"), form="toml").metajob
+
+
+def check_every_second(grid: GridWorld, site: str) -> None:
+    """Play a site's journal again, and count the nodes promised in each second after each event.
+
+    Arithmetic of its own: nothing of the calendar that wrote the journal is trusted.
+    """
+    promised: Counter[int] = Counter()
+    live: dict[str, Reservation] = {}
+
+    def change(kept: Reservation, sign: int, since: int) -> None:
+        for second in range(max(kept.start, since), kept.end):
+            promised[second] += sign * kept.nodes
+
+    for at, event in grid.records(site):
+        match event:
+            case ReservationGranted(reservation=kept):
+                live[kept.reservation_id] = kept
+                change(kept, +1, 0)
+                top = max(promised[second] for second in range(kept.start, kept.end))
+                assert top <= SITES[site], f"{site}: {kept.reservation_id} is one too many"
+            case ReservationMoved():
+                raise AssertionError("nobody amends here")
+            case ReservationChanged() if event.event is ReservationEvent.COMMIT:
+                assert live[event.reservation_id].start > at, "committed before it starts"
+            case ReservationChanged():
+                change(live.pop(event.reservation_id), -1, event.at)
+            case _:
+                continue
+
+
+async def test_two_hundred_bookings_at_once_promise_nothing_twice(grid: GridWorld) -> None:
+    """All bookings finish, booked or declined; what is booked stands whole in the sites' books,
+    what is declined is absent from them; no second has more nodes promised than there are; and no
+    hold is left.
+    """
+    window = grid.window(WINDOW_S)
+    wishes = [a_wish(number, window) for number in range(LAPTOPS * TRIPS_EACH)]
+    async with AsyncExitStack() as stack:
+        laptops = [
+            await stack.enter_async_context(grid.laptop(USERS[number % len(USERS)]))
+            for number in range(LAPTOPS)
+        ]
+        results = await asyncio.gather(
+            *(laptops[number % LAPTOPS].book(wish) for number, wish in enumerate(wishes)),
+            return_exceptions=True,
+        )
+        faults = [each for each in results if isinstance(each, BaseException)]
+        assert not faults, Counter(str(each) for each in faults)
+    trips = [each for each in results if isinstance(each, Itinerary)]
+    states = Counter(each.state for each in trips)
+    assert set(states) == {TripState.BOOKED, TripState.DECLINED}
+    for site in SITES:
+        check_every_second(grid, site)
+    assert grid.holds() == []
+    for site in SITES:
+        expected = {
+            leg.reservation_id: (leg.nodes, leg.start, leg.end)
+            for trip in trips
+            for leg in trip.legs
+            if leg.site == site
+        }
+        found = {
+            kept.reservation_id: (kept.nodes, kept.start, kept.end)
+            for kept in grid.live(site)
+            if kept.start >= window[0] and kept.end <= window[1]
+        }
+        assert found == expected
+        kept_states = {grid.calendar(site).get(key or "").state for key in expected}
+        assert kept_states == {ReservationState.COMMITTED}
+
+
+async def test_travellers_who_compete_for_the_last_room_do_not_all_lose(grid: GridWorld) -> None:
+    """Of ten who want more than half of two sites for the same hour, one gets it: refusing each
+    other's holds must not end in nobody having anything.
+    """
+    window = grid.window(3600)
+    text = metajob_text(
+        {"alpha": (9, 16), "beta": (5, 8)},
+        14,
+        earliest=window[0],
+        latest=window[1],
+        duration_s=3600,
+    )
+    wish = parse_metajob(text, now=SystemClock().now(), zone=ZoneInfo("UTC"), form="toml").metajob
+    async with AsyncExitStack() as stack:
+        laptops = [
+            await stack.enter_async_context(grid.laptop(USERS[number % 2])) for number in range(10)
+        ]
+        trips = await asyncio.gather(*(laptop.book(wish) for laptop in laptops))
+    states = Counter(trip.state for trip in trips)
+    assert states == {TripState.BOOKED: 1, TripState.DECLINED: 9}
+    assert not grid.holds()
