@@ -1,0 +1,326 @@
+"""Phase one over several children: one start, a distribution, and a hold at each of them, or none.
+
+One round after the other::
+
+    plan ──> write down what is asked ──> hold everywhere at once ──> all granted: the group is held
+     ^                                              │
+     └── refused shadows are refreshed <── undo what was granted
+
+A refusal makes the manager plan again (the owner re-checks, a refusal tells what to refresh). It
+gives up after ``ATTEMPTS_MAX`` rounds without progress, and after ``ROUNDS_MAX`` in any case;
+progress is a hold that was granted, or a plan that starts later than all before it.
+
+From the second round on the children are asked one after the other, in the order of their names: of
+two groups that want the same children, one then gets the first of them and so the rest, whereas
+groups that each grab half and let go again could do so for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from gridcore.errors import GridError, UnavailableError
+from gridcore.instants import Instant, Interval
+from gridcore.reservations import (
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationPart,
+    ReservationRequest,
+    ReservationState,
+)
+from gridio.clock import Clock
+from gridio.ids import IdSource
+from manager.asking import Inquirer, Want
+from manager.composite_calendar import ManagerRules
+from manager.hints import sure_rooms
+from manager.manager_events import HoldsAsked, HoldsGivenUp, ManagerEvent, Part, UndoLanded
+from manager.merging import Share, class_of, distribute
+from manager.shadows import ShadowKeeper
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS_MAX: Final = 5
+"""Rounds without progress."""
+ROUNDS_MAX: Final = 16
+"""Rounds in all."""
+LAPSE_GRACE_S: Final = 60
+"""A hold whose answer was lost is certainly over this long after the lifetime asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A common start and a distribution; nobody has promised it yet."""
+
+    start: Instant
+    shares: tuple[Share, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldParts:
+    """Phase one is done: the holds, in the order of the plan."""
+
+    parts: tuple[Part, ...]
+    holds: tuple[Reservation, ...]
+
+    def reservation(
+        self,
+        want: Want,
+        *,
+        group_id: str,
+        site: str,
+        owner: str,
+        now: Instant,
+        expires_at: Instant,
+        endpoints: Sequence[str],
+    ) -> Reservation:
+        """The group as its owner sees it. Its parts are the sites at which jobs can run: those of a
+        child that is a manager stand for it.
+        """
+        sites: list[ReservationPart] = []
+        for hold, endpoint in zip(self.holds, endpoints, strict=True):
+            sites.extend(hold.parts or (_as_part(hold, endpoint),))
+        first = self.holds[0]
+        return Reservation(
+            reservation_id=group_id,
+            site=site,
+            owner=owner,
+            request=want.request,
+            resource_class=class_of(hold.resource_class for hold in self.holds),
+            nodes=sum(hold.nodes for hold in self.holds),
+            interval=Interval(first.start, first.end),
+            state=ReservationState.HELD,
+            created_at=now,
+            price_millicredits=sum(hold.price_millicredits for hold in self.holds),
+            hold_expires_at=expires_at,
+            contact=next((part.contact for part in sites if part.contact), ""),
+            parts=tuple(sites),
+        )
+
+    def expiry(self) -> Instant:
+        """When the first of the holds expires, on this manager's clock."""
+        return min(hold.hold_expires_at or hold.created_at for hold in self.holds)
+
+
+class Holder:
+    """Takes holds at the children of one manager."""
+
+    def __init__(
+        self,
+        keeper: ShadowKeeper,
+        inquirer: Inquirer,
+        clock: Clock,
+        ids: IdSource,
+        rules: ManagerRules,
+        record: Callable[[Sequence[ManagerEvent]], object],
+        undo: Callable[[Sequence[Part]], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._keeper = keeper
+        self._inquirer = inquirer
+        self._clock = clock
+        self._ids = ids
+        self._rules = rules
+        self._record = record
+        self._undo = undo
+
+    async def hold(self, want: Want, group_id: str, ttl_s: int) -> HeldParts | Decline:
+        """Holds for all of ``want`` at one start, or a refusal; then nothing is left behind."""
+        refusal = Decline(
+            rule=DeclineRule.CHANGED,
+            message=f"{self._keeper.site}: the children's calendars kept changing",
+            site=self._keeper.site,
+        )
+        tries, latest = 0, -1
+        refused: dict[tuple[str, Instant], int] = {}
+        for number in range(ROUNDS_MAX):
+            plan = await self._plan(want, trust_shadows=number == 0)
+            if isinstance(plan, Decline):
+                return plan
+            has_moved, latest = plan.start > latest, max(latest, plan.start)
+            granted, refusals = await self._round(
+                want, plan, group_id, ttl_s, one_by_one=number > 0
+            )
+            if not refusals:
+                return granted
+            await self.give_up(group_id, granted.parts)
+            refusal = replace(refusal, message=f"{refusal.site}: {refusals[0].message}")
+            want = self._leaving_out(want, plan, refusals, refused)
+            tries = 1 if has_moved or granted.holds else tries + 1
+            if tries >= ATTEMPTS_MAX:
+                break
+        return refusal
+
+    async def hold_again(
+        self, lost: Part, want: Want, reservation: Reservation, group_id: str, ttl_s: int
+    ) -> Part | None:
+        """One part once more, at the same start, with the same size; ``None``: it is gone."""
+        request = want.request.at(reservation.start, lost.nodes)
+        part = self._part(want, lost.child, lost.nodes, ttl_s)
+        self._record([HoldsAsked(group_id=group_id, parts=(part,))])
+        answer = await self._ask(part, want.for_child(lost.child, request), ttl_s)
+        if isinstance(answer, Reservation) and _is_as_planned(answer, request):
+            return replace(part, reservation_id=answer.reservation_id)
+        await self.give_up(group_id, [part])
+        return None
+
+    async def give_up(self, group_id: str, parts: Sequence[Part]) -> None:
+        """Undo these holds; what cannot be reached now is told later."""
+        if parts:
+            self._record([HoldsGivenUp(group_id=group_id, parts=tuple(parts))])
+            await self._undo(parts)
+
+    def _leaving_out(
+        self,
+        want: Want,
+        plan: Plan,
+        refusals: Sequence[Decline],
+        refused: dict[tuple[str, Instant], int],
+    ) -> Want:
+        """A child that does not answer, or that refuses twice what it has offered, is left out of
+        the plans that follow: its refusal would not teach anything new.
+        """
+        out: list[str] = []
+        for each in refusals:
+            key = (each.site, plan.start)
+            refused[key] = refused.get(key, 0) + (2 if each.rule is DeclineRule.CHANGED else 1)
+            if refused[key] > 1:
+                out.append(each.site)
+        return replace(want, without=(*want.without, *out))
+
+    async def _plan(self, want: Want, *, trust_shadows: bool) -> Plan | Decline:
+        """First fit: where and when to try."""
+        request = want.request
+        if trust_shadows and not want.replaces and request.budget_millicredits is None:
+            await self._keeper.first_look()
+            window = self._inquirer.window(request)
+            if isinstance(window, ReservationRequest):
+                start = window.earliest_start
+                rooms = sure_rooms(self._inquirer.hints(want), window, start)
+                shares = distribute(rooms, request.nodes_max)
+                if sum(share.nodes for share in shares) == request.nodes_max:
+                    return Plan(start=start, shares=shares)
+        span = await self._inquirer.find_span(want)
+        if isinstance(span, Decline):
+            return span
+        shares = distribute(span.rooms, request.nodes_max, request.budget_millicredits)
+        return Plan(start=span.start, shares=shares)
+
+    async def _round(
+        self, want: Want, plan: Plan, group_id: str, ttl_s: int, *, one_by_one: bool
+    ) -> tuple[HeldParts, list[Decline]]:
+        """One hold a share; the parts that may exist, and the refusals."""
+        asked_ttl_s = ttl_s + self._rules.commit_margin_s
+        parts = [self._part(want, share.child, share.nodes, asked_ttl_s) for share in plan.shares]
+        self._record([HoldsAsked(group_id=group_id, parts=tuple(parts))])
+        answers: dict[str, Reservation | Decline | None] = {}
+
+        async def ask(part: Part, share: Share) -> None:
+            request = want.request.at(plan.start, part.nodes)
+            told = want.for_child(part.child, request)
+            if want.request.budget_millicredits is not None:
+                told = replace(told, budget_millicredits=share.price_millicredits)
+            answers[part.child] = await self._ask(part, told, asked_ttl_s)
+
+        pairs = list(zip(parts, plan.shares, strict=True))
+        if one_by_one:
+            for part, share in sorted(pairs, key=lambda pair: pair[0].child):
+                await ask(part, share)
+                if not isinstance(answers[part.child], Reservation):
+                    break
+        else:
+            async with asyncio.TaskGroup() as group:
+                for part, share in pairs:
+                    group.create_task(ask(part, share))
+        return self._sort_out(want, plan, group_id, parts, answers)
+
+    def _sort_out(
+        self,
+        want: Want,
+        plan: Plan,
+        group_id: str,
+        parts: Sequence[Part],
+        answers: dict[str, Reservation | Decline | None],
+    ) -> tuple[HeldParts, list[Decline]]:
+        """Which parts exist or may exist, and why the group does not."""
+        existing: list[Part] = []
+        holds: list[Reservation] = []
+        refusals: list[Decline] = []
+        nothing: list[Part] = []
+        for part in parts:
+            if part.child not in answers:
+                nothing.append(part)
+                continue
+            answer = answers[part.child]
+            if isinstance(answer, Decline):
+                nothing.append(part)
+                refusals.append(replace(answer, site=part.child))
+                self._keeper.learn(part.child, answer.summary)
+                continue
+            if answer is not None:
+                part = replace(part, reservation_id=answer.reservation_id)
+            existing.append(part)
+            if answer is None:
+                refusals.append(_broken(part, "did not answer"))
+            elif _is_as_planned(answer, want.request.at(plan.start, part.nodes)):
+                holds.append(answer)
+            else:
+                log.error("a hold is not what was asked for", extra={"child": part.child})
+                refusals.append(_broken(part, "held something else"))
+        if nothing:
+            landed = [UndoLanded(child=each.child, request_id=each.request_id) for each in nothing]
+            self._record([HoldsGivenUp(group_id=group_id, parts=tuple(nothing)), *landed])
+        return HeldParts(parts=tuple(existing), holds=tuple(holds)), refusals
+
+    async def _ask(
+        self, part: Part, request: ReservationRequest, ttl_s: int
+    ) -> Reservation | Decline | None:
+        """The child's answer; ``None`` when it is not known whether there is a hold."""
+        child = self._keeper.children[part.child]
+        told = replace(request, request_id=part.request_id)
+        try:
+            async with asyncio.timeout(child.answer_within_s):
+                return await child.calendar.reserve(told, ttl_s=ttl_s)
+        except (TimeoutError, UnavailableError) as fault:
+            log.warning("no answer to a hold: %s", fault, extra={"child": part.child})
+            return None
+        except GridError as fault:
+            log.warning("a hold was refused: %s", fault, extra={"child": part.child})
+            return _broken(part, str(fault))
+
+    def _part(self, want: Want, child: str, nodes: int, ttl_s: int) -> Part:
+        lapses_at = self._clock.now() + ttl_s + LAPSE_GRACE_S
+        return Part(
+            child=child,
+            request_id=self._ids.new_id("part"),
+            nodes=nodes,
+            replaces=want.replaces.get(child, ""),
+            lapses_at=lapses_at if want.may_lapse else None,
+        )
+
+
+def _broken(part: Part, how: str) -> Decline:
+    """A child that cannot take part now, whatever its calendar says."""
+    return Decline(rule=DeclineRule.CHANGED, message=f"{part.child}: {how}", site=part.child)
+
+
+def _as_part(hold: Reservation, endpoint: str) -> ReservationPart:
+    return ReservationPart(
+        site=hold.site,
+        reservation_id=hold.reservation_id,
+        nodes=hold.nodes,
+        endpoint=endpoint,
+        contact=hold.contact,
+    )
+
+
+def _is_as_planned(hold: Reservation, request: ReservationRequest) -> bool:
+    """True for a hold of exactly what was asked for."""
+    return (
+        hold.state is ReservationState.HELD
+        and hold.nodes == request.nodes_min
+        and hold.interval == Interval(request.earliest_start, request.latest_end)
+    )
