@@ -51,6 +51,10 @@ class Entry:
     def is_live(self) -> bool:
         return self.state in ("HELD", "COMMITTED")
 
+    def is_running(self, now: int) -> bool:
+        """True for what is committed, within its time."""
+        return self.state == "COMMITTED" and self.start <= now < self.end
+
 
 @dataclass(frozen=True)
 class Found:

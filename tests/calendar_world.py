@@ -38,7 +38,7 @@ NOW_MAX = 400
 
 @dataclass(frozen=True)
 class Wish:
-    """A request before it is said, relative to now."""
+    """A request before it is said, relative to a moment."""
 
     size: tuple[int, int]
     duration_s: int
@@ -83,10 +83,12 @@ class CalendarWorld(RuleBasedStateMachine):
         """An empty calendar."""
         return a_calendar(classes=CLASSES, rules=RULES, tariff=TARIFF)
 
-    def said(self, wish: Wish, *, replaces: str | None = None) -> ReservationRequest:
-        """A new request, as of now."""
+    def said(
+        self, wish: Wish, *, replaces: str | None = None, anchor: int | None = None
+    ) -> ReservationRequest:
+        """A new request, as of now or of another moment."""
         self.asked += 1
-        earliest = max(0, self.now + wish.offset_s)
+        earliest = max(0, (self.now if anchor is None else anchor) + wish.offset_s)
         return a_request(
             f"request-{self.asked}",
             nodes=wish.size,

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from gridcore.calendar_events import RequestBuried
 from gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
@@ -17,6 +17,7 @@ from gridcore.reservations import (
     Decline,
     DeclineRule,
     ReservationEvent,
+    ReservationRequest,
     ReservationState,
 )
 from tests.calendar_world import (
@@ -31,20 +32,36 @@ from tests.calendar_world import (
 
 owners = st.sampled_from(["ada", "bob"])
 picks = st.integers(0, 30)
-lifetimes = st.sampled_from([None, 0, 1, 5, 9, 100])
-wishes = st.builds(
+lifetimes = st.sampled_from([None, 9, None, 5, 100, 0])
+likely = st.builds(
     Wish,
-    size=st.sampled_from([(1, 1), (1, 2), (2, 2), (1, 3), (2, 3), (3, 3), (2, 5), (4, 4)]),
-    duration_s=st.sampled_from([1, 3, 6, 10, 15, 60]),
+    size=st.sampled_from([(1, 3), (1, 1), (2, 2), (1, 2), (2, 3)]),
+    duration_s=st.sampled_from([6, 10, 15, 3, 20]),
+    offset_s=st.sampled_from([4, 0, 1, 8, 12, -3]),
+    slack_s=st.sampled_from([20, 8, 40, 1, 0]),
+    features=st.just(()),
+    budget_millicredits=st.none(),
+)
+unlikely = st.builds(
+    Wish,
+    size=st.sampled_from([(1, 2), (2, 2), (1, 3), (3, 3), (2, 5), (4, 4)]),
+    duration_s=st.sampled_from([1, 6, 10, 15, 60]),
     offset_s=st.integers(-15, 30),
     slack_s=st.sampled_from([0, 1, 8, 20, 60]),
-    features=st.sampled_from([(), (), ("disk",), ("gpu",), ("gpu", "tape")]),
-    budget_millicredits=st.sampled_from([None, None, None, 0, 20, 60]),
+    features=st.sampled_from([(), ("disk",), ("gpu",), ("gpu", "tape")]),
+    budget_millicredits=st.sampled_from([None, 0, 20, 60, 120]),
 )
+wishes = likely | unlikely
 
 
 class CalendarMachine(CalendarWorld):
     """Every rule asks the calendar, predicts the answer from the model, and carries both on."""
+
+    @initialize(asked=st.lists(st.tuples(likely, owners, lifetimes), min_size=2, max_size=6))
+    def begin(self, asked: list[tuple[Wish, str, int | None]]) -> None:
+        """Nobody learns much from an empty calendar."""
+        for wish, owner, ttl_s in asked:
+            self.reserve(self.said(wish), owner, ttl_s)
 
     # -- verbs -------------------------------------------------------------------------------------
 
@@ -53,15 +70,16 @@ class CalendarMachine(CalendarWorld):
         """Reserve, with and without a lifetime."""
         self.reserve(self.said(wish), owner, ttl_s)
 
-    @rule(wish=wishes, number=picks, ttl_s=lifetimes)
-    def ask_to_replace(self, wish: Wish, number: int, ttl_s: int | None) -> None:
+    @rule(wish=wishes, number=picks, ttl_s=lifetimes, is_near=st.booleans())
+    def ask_to_replace(self, wish: Wish, number: int, ttl_s: int | None, is_near: bool) -> None:
         """Reserve what is to replace another reservation, whatever state that is in."""
         old_id = self.pick(number, "COMMITTED") or self.pick(number, "HELD", "RELEASED")
         if old_id is None:
             return
         entry = self.model.entries[old_id]
         stranger = "bob" if entry.owner == "ada" else "ada"
-        request = self.said(wish, replaces=old_id)
+        anchor = entry.start if is_near else None
+        request = self.said(wish, replaces=old_id, anchor=anchor)
         with pytest.raises(NotAuthorisedError):
             self.calendar.decide_reserve(request, stranger, ttl_s, self.now)
         with pytest.raises(NotFoundError):
@@ -90,6 +108,8 @@ class CalendarMachine(CalendarWorld):
         other = replace(request, duration_s=1, latest_end=request.latest_end + 1)
         with pytest.raises(InputError):
             self.calendar.decide_reserve(other, entry.owner, ttl_s, self.now)
+        if request.replaces is None:
+            assert self.calendar.decide_amend(entry_id, request, None, self.now) == (answer, ())
 
     @rule(number=picks, is_late=st.booleans())
     def commit(self, number: int, is_late: bool) -> None:
@@ -120,11 +140,14 @@ class CalendarMachine(CalendarWorld):
             assert isinstance(answer, Decline)
             assert answer.rule is DeclineRule.STATE
 
-    @rule(number=picks)
-    def release(self, number: int) -> None:
+    @rule(number=picks, is_successor_left=st.booleans())
+    def release(self, number: int, is_successor_left: bool) -> None:
         """Undo by id, whatever the state; strangers may not."""
         assert self.calendar.decide_release("lab.0", "ada", self.now) == ()
         entry_id = self.pick(number, *ReservationState)
+        replaced = [one.replaces for one in self.model.entries.values() if one.replaces]
+        if is_successor_left and replaced:
+            entry_id = replaced[0]
         if entry_id is None:
             return
         entry = self.model.entries[entry_id]
@@ -136,9 +159,13 @@ class CalendarMachine(CalendarWorld):
         if entry.is_live:
             self.model.end_entry(entry_id, "RELEASED", self.now)
 
-    @rule(number=picks, which=picks, by=owners)
-    def release_request(self, number: int, which: int, by: str) -> None:
-        """Undo by the request's id, also by that of a change, and by somebody else's."""
+    @rule(number=picks, which=picks, by=owners, wish=wishes)
+    def release_request(self, number: int, which: int, by: str, wish: Wish) -> None:
+        """Undo by the request's id, also by that of a change, by somebody else's, and before the
+        request was heard.
+        """
+        if which % 3 == 0:
+            self.release_before_it_is_asked(self.said(wish), by, number)
         entry_id = self.pick(number, *ReservationState)
         if entry_id is None:
             return
@@ -152,10 +179,10 @@ class CalendarMachine(CalendarWorld):
         elif self.model.entries[found[0]].is_live:
             self.model.end_entry(found[0], "RELEASED", self.now)
 
-    @rule(wish=wishes, owner=owners, number=picks)
-    def release_before_it_is_asked(self, wish: Wish, owner: str, number: int) -> None:
+    def release_before_it_is_asked(
+        self, request: ReservationRequest, owner: str, number: int
+    ) -> None:
         """A release that overtakes its request: the request never books or changes anything."""
-        request = self.said(wish)
         events = self.calendar.decide_release_request(request.request_id, owner, self.now)
         self.carry_out(events)
         assert isinstance(events[0], RequestBuried)
@@ -170,14 +197,17 @@ class CalendarMachine(CalendarWorld):
             assert isinstance(answer, Decline)
             assert (answer.rule, events) == (DeclineRule.FINISHED, ())
 
-    @rule(wish=wishes, number=picks, is_rooted=st.booleans())
-    def amend(self, wish: Wish, number: int, is_rooted: bool) -> None:
+    @rule(wish=wishes, number=picks, is_rooted=st.booleans(), is_running=st.booleans())
+    def amend(self, wish: Wish, number: int, is_rooted: bool, is_running: bool) -> None:
         """Another window or size; what is granted and what is refused is what the model says."""
         entry_id = self.pick(number, "COMMITTED") or self.pick(number, *ReservationState)
         if entry_id is None:
             return
+        running = [key for key, one in self.model.entries.items() if one.is_running(self.now)]
+        if is_running and running:
+            entry_id = running[number % len(running)]
         entry, request = self.model.entries[entry_id], self.said(wish)
-        if is_rooted:
+        if is_rooted or is_running:
             request = replace(
                 request,
                 earliest_start=entry.start,
@@ -208,24 +238,6 @@ class CalendarMachine(CalendarWorld):
                 nodes = min(best.nodes, request.nodes_max)
                 granted = (best.start, best.resource_class, nodes, best.unit_price)
                 self.amended(entry_id, request, before, answer, *granted)
-
-    @rule(number=picks, which=picks)
-    def amend_again(self, number: int, which: int) -> None:
-        """A late copy of any change that was granted changes nothing."""
-        entry_id = self.pick(number, *ReservationState)
-        if entry_id is None:
-            return
-        entry = self.model.entries[entry_id]
-        request = replace(entry.requests[which % len(entry.requests)], replaces=None)
-        if request not in entry.requests:
-            return
-        answer, events = self.calendar.decide_amend(entry_id, request, None, self.now)
-        assert events == ()
-        if entry.is_live:
-            assert answer == self.calendar.get(entry_id)
-        else:
-            assert isinstance(answer, Decline)
-            assert answer.rule is DeclineRule.FINISHED
 
     @rule(wish=wishes, number=picks, is_replacing=st.booleans())
     def inquire(self, wish: Wish, number: int, is_replacing: bool) -> None:
@@ -288,9 +300,15 @@ class CalendarMachine(CalendarWorld):
             with pytest.raises(ConflictError):
                 self.calendar.decide_release(firm_id, None, self.now, event=ReservationEvent.EXPIRE)
 
-    @rule(step_s=st.sampled_from([1, 2, 3, 5, 9, 20]), forgets=st.booleans())
-    def advance(self, step_s: int, forgets: bool) -> None:
-        """Time passes; sometimes the profile forgets the past."""
+    @rule(step_s=st.sampled_from([1, 2, 3, 5, 9, 20]), number=picks, forgets=st.booleans())
+    def advance(self, step_s: int, number: int, forgets: bool) -> None:
+        """Time passes, often to a moment that matters; sometimes the profile forgets the past."""
+        moments: list[int] = []
+        for entry in self.model.entries.values():
+            moments += [entry.start, entry.end, entry.expires_at or 0]
+        moments = [one for one in moments if one > self.now]
+        if number % 2 and moments:
+            step_s = moments[number % len(moments)] - self.now
         self.now = min(self.now + step_s, NOW_MAX)
         if forgets:
             self.calendar.advance(self.now)

@@ -60,15 +60,17 @@ def test_amend_refused_keeps_the_old() -> None:
     assert calendar.get("lab.1") == old
 
 
-def test_running_reservation_keeps_its_start() -> None:
-    """Its end and size may change while it runs; what it used until then stays on record, also
-    when the profile has forgotten the past.
+@pytest.mark.parametrize("forgets", [True, False])
+def test_running_reservation_keeps_its_start(forgets: bool) -> None:
+    """Its end and size may change while it runs, whatever room there was before now; what it used
+    until then stays on record, whether or not the profile has forgotten the past.
     """
     calendar, twin = a_calendar(4), a_calendar(4)
     book(calendar, a_request("request-1", nodes=3, start=0))
     running = book(calendar, a_request("request-2", nodes=1, start=5, duration_s=20))
     carry_out(calendar, calendar.decide_release("lab.1", "ada", 9))
-    calendar.advance(12)
+    if forgets:
+        calendar.advance(12)
     longer = a_request("request-3", nodes=4, earliest=5, duration_s=30, until=500)
     answer, events = calendar.decide_amend(running.reservation_id, longer, "ada", 12)
     assert isinstance(answer, Reservation)
@@ -114,6 +116,17 @@ def test_changes_that_a_running_reservation_cannot_have(
     assert events == ()
     assert (refused(answer).rule, refused(answer).nodes_now) == (rule, nodes_now)
     assert f"{running.reservation_id} is running" in refused(answer).message
+
+
+def test_running_where_nodes_failed() -> None:
+    """When more is promised than there is, nothing is left to grow into, and not less."""
+    calendar = a_calendar(4)
+    book(calendar, a_request("request-1", nodes=3, start=0))
+    book(calendar, a_request("request-2", nodes=1, start=0))
+    calendar.free["node"].withdraw(3, 0, None)
+    request = a_request("request-3", nodes=(1, 2), start=0)
+    answer = refused(calendar.decide_amend("lab.2", request, "ada", 5)[0])
+    assert (answer.rule, answer.nodes_now) == (DeclineRule.NO_ROOM, 0)
 
 
 def test_only_what_is_committed_and_not_over_can_change() -> None:
@@ -199,6 +212,16 @@ def test_old_one_ends_behind_the_start_of_a_hold_in_doubt(ending: str) -> None:
     assert free_per_second(calendar, range(24, 37)) == [1] + [0] * 10 + [4, 4]
     release(calendar, "lab.2", 32)
     assert free_per_second(calendar, range(30, 37)) == [0, 0, 4, 4, 4, 4, 4]
+
+
+def test_clock_that_steps_back_behind_the_end_of_the_old_one() -> None:
+    """What the old one used stays used, and the new one gives back only what it took itself."""
+    calendar = a_calendar(4)
+    book(calendar, a_request(nodes=3, start=20))
+    hold(calendar, a_request("request-2", nodes=4, start=25, replaces="lab.1"))
+    release(calendar, "lab.1", 28)
+    release(calendar, "lab.2", 26)
+    assert free_per_second(calendar, range(24, 31)) == [1, 0, 1, 1, 4, 4, 4]
 
 
 def test_failed_nodes_do_not_stop_a_change() -> None:

@@ -122,17 +122,20 @@ def test_tombstones_are_forgotten_in_the_end() -> None:
     reservation_id = book(calendar, a_request(start=20)).reservation_id
     _, events = calendar.decide_amend(reservation_id, a_request("request-2", start=30), None, 0)
     carry_out(calendar, events)
+    kept = book(calendar, a_request("request-4", start=20))
     release(calendar, reservation_id, 10)
+    release(calendar, kept.reservation_id, 11)
     carry_out(calendar, calendar.decide_release_request("request-3", "ada", 11))
     assert calendar.oldest_tombstone() == 10
     assert calendar.decide_sweep(110) == ()
     carry_out(calendar, calendar.decide_sweep(111))
-    assert (calendar.reservations, calendar.finished_at) == ({}, {})
+    assert calendar.finished_at == {kept.reservation_id: 11}
     assert calendar.find_request("ada", "request-2") is None
     assert calendar.oldest_tombstone() == 11
     carry_out(calendar, calendar.decide_sweep(112))
     assert (calendar.buried, calendar.oldest_tombstone()) == ({}, None)
-    assert book(calendar, a_request(start=200), 112).reservation_id == "lab.2"
+    assert calendar.reservations == {}
+    assert book(calendar, a_request(start=200), 112).reservation_id == "lab.3"
 
 
 def test_oldest_tombstone_although_the_clock_stepped_back() -> None:

@@ -122,6 +122,15 @@ def test_refusals_teach(
     assert answer.site == "lab"
 
 
+def test_the_horizon_itself_can_be_booked() -> None:
+    """What would end just there is refused for want of room only."""
+    calendar = a_busy_calendar(horizon_s=50)
+    answer = refused(calendar.inquire(a_request(start=40), 0))
+    assert (answer.rule, answer.earliest) == (DeclineRule.NO_ROOM, None)
+    answer = refused(calendar.inquire(a_request(start=41), 0))
+    assert answer.rule is DeclineRule.BEYOND_HORIZON
+
+
 def test_what_a_refusal_names_is_granted() -> None:
     """Asked again for the start that it names, with a window long enough, the owner says yes."""
     calendar = a_busy_calendar()
