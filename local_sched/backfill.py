@@ -134,6 +134,13 @@ class Backfill:
             self._holders.remove(job)
         self.room_appeared(max(planned, self.profile.origin), planned + job.limit_s)
 
+    def give_up_all(self, jobs: Iterable[Job]) -> None:
+        """All places are taken back; the next pass deals them anew."""
+        for job in jobs:
+            self._unplace(job)
+        self._holders = []
+        self._next_planned = FAR
+
     # -- the pass ----------------------------------------------------------------------------------
 
     def cycle(self, queue: JobQueue, now: Instant) -> list[Job]:
@@ -277,9 +284,7 @@ class Backfill:
             self._place(job, start)
 
     def _deal_again(self, jobs: Iterable[Job], now: Instant) -> None:
-        for job in jobs:
-            self._unplace(job)
-        self._next_planned = FAR
+        self.give_up_all(jobs)
         for job in jobs:
             self._find_place(job, now)
 

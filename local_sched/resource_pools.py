@@ -17,6 +17,7 @@ from local_sched.compression import FAR
 from local_sched.job_queue import JobQueue
 from local_sched.jobs import Job
 from local_sched.ordering import QueueOrder
+from local_sched.shortpools import Shortpool, ShortpoolBlock
 
 
 class NodeNames:
@@ -92,6 +93,7 @@ class ResourcePool:
         "profile",
         "queue",
         "set_aside",
+        "shortpool",
     )
 
     def __init__(
@@ -103,12 +105,19 @@ class ResourcePool:
         *,
         features: tuple[str, ...] = (),
         node_names: Sequence[str] | None = None,
+        shortpool: Shortpool | None = None,
     ) -> None:
         if node_names is not None and len(node_names) != profile.capacity:
             raise InputError(
                 f"class {name!r} has {profile.capacity} nodes and {len(node_names)} node names"
             )
+        if shortpool is not None and rule.depth is None and rule.keeps_places:
+            raise InputError(
+                f"class {name!r}: a shortpool moves with time, so places cannot be promises",
+                hint="give the class a reservation depth, or let it deal places anew",
+            )
         self.name = name
+        self.shortpool = None if shortpool is None else ShortpoolBlock(shortpool)
         self.features = frozenset(features)
         self.profile = profile
         """Shared with the site's calendar: running jobs, places and reservations in one sum."""
@@ -127,6 +136,25 @@ class ResourcePool:
         """
         key = self.queue.order.key
         return sorted([*self.queue.jobs, *self.set_aside], key=lambda job: key(job, now))
+
+    def move_shortpool(self, block: ShortpoolBlock, now: Instant) -> None:
+        """Let the block follow time; the queue is planned anew behind it."""
+        self.backfill.give_up_all(self.queue.jobs)
+        block.move(self.profile, now)
+        self.queue.is_reordered = True
+
+    def let_in(self, account: str, now: Instant) -> None:
+        """Take the block away for a search by an entitled account; put it back for anybody else's.
+
+        Until the next cycle, which moves it anyway; booking what was found needs the room.
+        """
+        block = self.shortpool
+        if block is None:
+            return
+        if account in block.rule.accounts:
+            block.lift(self.profile)
+        elif not block.nodes_kept:
+            block.move(self.profile, now)
 
     def plan_of_queue(self, now: Instant) -> tuple[AvailabilityProfile, dict[str, Instant]]:
         """A place for every queued job, on a copy: the room left then, and the starts by job id."""

@@ -15,9 +15,8 @@ A cycle, in the order of Catalina's iteration (GUR and Catalina paper, section 3
 6. reservations of queued jobs, in order, up to the reservation depth, and backfill
 7. starts: nodes get their names, usage is counted
 
-User-settable reservations are not in the list because they are made between cycles, by the owner of
-the calendar, in what ``free_after_queue`` says is left: after all queued jobs, which is the paper's
-promise; so are those of the site (``local_sched.standing_reservations``)."""
+Reservations are made between cycles, by the owner of the calendar, in what ``free_after_queue``
+says is left: after all queued jobs, which is the paper's promise."""
 
 from __future__ import annotations
 
@@ -95,10 +94,7 @@ class LocalScheduler:
         job.sequence = self._submitted
         self.waiting[job.job_id] = job
         self.usage.job_submitted(job)
-        if job.bound_to:
-            self.reservation_jobs.waiting[job.job_id] = job
-        else:
-            self.pools[job.class_name].queue.add(job, now)
+        self._join_queue(job, now)
 
     def cancel(self, job_id: str, now: Instant) -> Job:
         """A waiting job will not run. A running one is stopped by whoever launched it, and then
@@ -125,9 +121,8 @@ class LocalScheduler:
 
     def job_ended(self, job_id: str, now: Instant, exit_code: int | None = 0) -> Job:
         """A running job is gone; what was booked for it beyond now is free for others."""
-        job = self.running.pop(job_id, None)
-        if job is None:
-            raise NotFoundError(f"no running job {job_id!r}")
+        job = self._running(job_id)
+        del self.running[job_id]
         pool = self.pools[job.class_name]
         if job.is_booked:
             profile, until, backfill = pool.profile, job.room_until, pool.backfill
@@ -228,11 +223,8 @@ class LocalScheduler:
             pool.nodes.idle |= bit
 
     def _jobs_on(self, pool: ResourcePool, bit: int) -> list[Job]:
-        return [
-            job
-            for job in self.running.values()
-            if job.class_name == pool.name and job.node_mask & bit
-        ]
+        running = self.running.values()
+        return [job for job in running if job.class_name == pool.name and job.node_mask & bit]
 
     # -- the cycle ---------------------------------------------------------------------------------
 
@@ -271,12 +263,14 @@ class LocalScheduler:
         queue = pool.queue
         if not queue.is_sorted_by_itself:
             queue.sort(now)
+        if pool.shortpool is not None:
+            pool.move_shortpool(pool.shortpool, now)
         for job in pool.backfill.cycle(queue, now):
             self._start(pool, job, now)
             starts.append(job)
 
     def _start(self, pool: ResourcePool, job: Job, now: Instant) -> None:
-        """Step 7: from waiting to running. Its room is booked already."""
+        """Step 7: from waiting to running; its room is booked already."""
         if pool.nodes is not None:
             job.node_mask = pool.nodes.take(job.nodes)
         job.state = JobState.STARTING
@@ -325,21 +319,25 @@ class LocalScheduler:
 
     # -- questions ---------------------------------------------------------------------------------
 
-    def free_after_queue(self, class_name: str, now: Instant) -> AvailabilityProfile:
+    def free_after_queue(
+        self, class_name: str, now: Instant, account: str = ""
+    ) -> AvailabilityProfile:
         """Free room once every queued job has its place: where user-settable reservations are made.
 
         A copy. This is policy 1 of the paper, section 3: user-settable reservations are made only
-        after all currently queued jobs are scheduled."""
+        after all currently queued jobs are scheduled. ``account``: may be entitled to a shortpool.
+        """
+        self._pool(class_name).let_in(account, now)
         return self.plan_of_queue(class_name, now)[0]
 
     def plan_of_queue(
         self, class_name: str, now: Instant
     ) -> tuple[AvailabilityProfile, dict[str, Instant]]:
-        """A place for every queued job of a class, on a copy: the room left then, and the starts by
-        job id.
+        """A place for every queued job of a class, on a copy: the room left, the starts by job id.
 
-        Jobs that hold no place (a small reservation depth, a cap, an arrival since the last cycle)
-        get one, in order; jobs on hold, and those that can never fit, do not."""
+        Jobs that hold no place (a small depth, a cap, an arrival since the last cycle) get one, in
+        order; jobs on hold, and those that can never fit, do not.
+        """
         return self._pool(class_name).plan_of_queue(now)
 
     def node_names(self, job: Job) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from local_sched.resource_pools import ResourcePool
 from local_sched.scheduler import LocalScheduler
 from local_sched.scheduler_config import SchedulerConfig
+from local_sched.shortpools import Shortpool
 
 if TYPE_CHECKING:
     from gridcore.calendars import Calendar
@@ -17,6 +18,7 @@ def site_scheduler(
     calendar: Calendar,
     config: SchedulerConfig,
     node_names: Mapping[str, Sequence[str]] | None = None,
+    shortpools: Mapping[str, Shortpool] | None = None,
 ) -> LocalScheduler:
     """The scheduler of the site whose book ``calendar`` is.
 
@@ -33,5 +35,6 @@ def site_scheduler(
             config.order,
             features=each.features,
             node_names=names,
+            shortpool=(shortpools or {}).get(name),
         )
     return LocalScheduler(pools, config, calendar)

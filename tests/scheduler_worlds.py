@@ -11,6 +11,7 @@ from local_sched.backfill import BackfillRule
 from local_sched.jobs import Job
 from local_sched.scheduler import CycleResult, LocalScheduler
 from local_sched.scheduler_config import SchedulerConfig
+from local_sched.shortpools import Shortpool
 from local_sched.site_scheduler import site_scheduler
 
 CONSERVATIVE = SchedulerConfig()
@@ -24,9 +25,16 @@ class SmallSite:
     says so.
     """
 
-    def __init__(self, config: SchedulerConfig = CONSERVATIVE, nodes: int = 4) -> None:
+    def __init__(
+        self,
+        config: SchedulerConfig = CONSERVATIVE,
+        nodes: int = 4,
+        shortpool: Shortpool | None = None,
+    ) -> None:
         self.calendar = Calendar("here", [ResourceClass(name="node", nodes=nodes)])
-        self.scheduler: LocalScheduler = site_scheduler(self.calendar, config)
+        self.scheduler: LocalScheduler = site_scheduler(
+            self.calendar, config, shortpools={"node": shortpool} if shortpool else None
+        )
         self.now: Instant = 0
         self.serial = 0
 

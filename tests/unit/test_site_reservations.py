@@ -10,9 +10,10 @@ import pytest
 from gridcore.errors import InputError
 from gridcore.reservations import Decline, Reservation, ReservationRequest
 from local_sched.reservation_jobs import AccessRule
+from local_sched.shortpools import Shortpool
 from local_sched.standing_reservations import StandingReservation, StartRule, keep_standing
 from local_sched.system_reservations import decide_system_reservation
-from tests.scheduler_worlds import EASY, SmallSite
+from tests.scheduler_worlds import EASY, REPLAN, SmallSite
 
 DAY_S = 86_400
 
@@ -179,3 +180,56 @@ def test_empty_access_rule_admits_nobody_and_a_bare_limit_everybody() -> None:
     assert AccessRule(limit_max_s=50).admits(job)
     assert not AccessRule(limit_max_s=49).admits(job)
     assert AccessRule(owners=("ann",)).admits(job)
+
+
+POOL = Shortpool(nodes=1, latency_s=100, duration_s=50, accounts=("ann-account",))
+
+
+def test_shortpool_keeps_nodes_within_reach() -> None:
+    """Long jobs leave one node, short ones may use it; what comes free is never more than 100 s
+    away.
+    """
+    for config in (EASY, REPLAN):
+        site = SmallSite(config, shortpool=POOL)
+        long = [site.submit(1, 1000) for _ in range(4)]
+        short = site.submit(1, 100)
+        site.cycle()
+        assert [job.started_at for job in long] == [0, 0, 0, None]
+        assert short.started_at == 0
+        site.now = 60
+        site.end(short)
+        site.cycle()
+        assert long[3].started_at is None
+        site.now = 70
+        site.end(long[0])
+        site.cycle()
+        assert long[3].started_at == 70
+
+
+def test_shortpool_is_there_for_entitled_accounts_alone() -> None:
+    """Their reservation finds the block's nodes at once; somebody else's has to go behind it."""
+    site = SmallSite(EASY, shortpool=POOL)
+    for _ in range(3):
+        site.submit(1, 1000)
+    site.submit(1, 100)
+    site.cycle()
+    entitled = site.scheduler.free_after_queue("node", 0, "ann-account")
+    others = site.scheduler.free_after_queue("node", 0, "bob-account")
+    assert entitled.earliest_fit(1, 50, 0) == 100
+    assert others.earliest_fit(1, 50, 0) == 150
+    for owner, start in (("ann", 100), ("bob", 150)):
+        found = site.scheduler.free_after_queue("node", 0, f"{owner}-account").earliest_fit(
+            1, 50, 0
+        )
+        assert found is not None
+        site.calendar.free["node"].book(1, found, found + 50)
+        site.cycle()
+        assert found == start
+
+
+def test_shortpool_and_kept_places_contradict_each_other() -> None:
+    """A block that moves with time cannot stand beside promises; senseless pools are refused."""
+    with pytest.raises(InputError, match="promises"):
+        SmallSite(shortpool=POOL)
+    with pytest.raises(InputError):
+        Shortpool(nodes=0, latency_s=1, duration_s=1)
