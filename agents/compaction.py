@@ -68,7 +68,7 @@ def _is_remembered(
         case ReservationChanged():
             return event.reservation_id in calendar.reservations
         case RequestBuried():
-            return (event.owner, event.request_id) in calendar.buried
+            return calendar.buried.get((event.owner, event.request_id)) == event.at
         case JobAccepted() | JobStarting() | JobRunning() | JobOver() | JobBound():
             return event.job_id in jobs.views
         case ReservationBound():

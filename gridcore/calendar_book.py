@@ -216,6 +216,8 @@ class CalendarBook:
         key = self._new_key(reservation)
         footprint = footprint_of(reservation)
         old_id = reservation.request.replaces if is_held else None
+        if old_id not in self.reservations:
+            old_id = None  # forgotten since, and left out of the journal
         if old_id is not None:
             old_is_firm = old_id in self._footprints and old_id not in self._held
             if not old_is_firm or old_id in self._replacement:

@@ -105,7 +105,8 @@ class CalendarModel:
         for each in self.fitting(request):
             unit = self.tariff.unit_price_millicredits(each.name, 0, request.duration_s)
             for start in range(max(soonest, self.origin), latest_end - request.duration_s + 1):
-                free = min(room[each.name][start : start + request.duration_s])
+                second_by_second = room[each.name][start : start + request.duration_s]
+                free = min(*second_by_second, request.nodes_max)
                 if free > 0:
                     paid = self.paid(request, unit, free)
                     found.append(Found(start, unit, paid, free, each.name))

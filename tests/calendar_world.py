@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 from hypothesis.stateful import RuleBasedStateMachine
 
+from agents.agent_events import NumbersGiven
+from agents.compaction import compacted
+from agents.job_table import JobTable
 from gridcore.calendar_events import CalendarEvent
 from gridcore.calendar_rules import CalendarRules, ResourceClass
 from gridcore.calendars import Calendar
@@ -76,8 +79,12 @@ class CalendarWorld(RuleBasedStateMachine):
         self.calendar = self.fresh()
         self.model = CalendarModel(CLASSES, RULES, TARIFF)
         self.now = 20
-        self.events: list[CalendarEvent] = []
+        self.events: list[CalendarEvent | NumbersGiven] = []
         self.asked = 0
+        self.latest = self.now
+        """The latest time there ever was."""
+        self.floor = 0
+        """How far back the clock may step: what a compaction left out must stay past."""
 
     def fresh(self) -> Calendar:
         """An empty calendar."""
@@ -203,5 +210,18 @@ class CalendarWorld(RuleBasedStateMachine):
         """All events so far, on an empty calendar."""
         twin = self.fresh()
         for event in self.events:
-            twin.apply(event)
+            if isinstance(event, NumbersGiven):
+                twin.ids_given, twin.changes = event.reservations, event.jobs
+            else:
+                twin.apply(event)
         return twin
+
+    def compact(self) -> None:
+        """Leave out of the events what is forgotten. The number of changes, which a site does not
+        keep (it takes a new epoch), travels in the place of the number of jobs.
+        """
+        table = JobTable("lab")
+        table.ids_given = self.calendar.changes
+        kept = compacted(self.events, self.calendar, table, {})
+        self.events = [event for event in kept if isinstance(event, CalendarEvent | NumbersGiven)]
+        self.floor = self.now

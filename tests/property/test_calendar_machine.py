@@ -310,6 +310,7 @@ class CalendarMachine(CalendarWorld):
         if number % 2 and moments:
             step_s = moments[number % len(moments)] - self.now
         self.now = min(self.now + step_s, NOW_MAX)
+        self.latest = max(self.latest, self.now)
         if forgets:
             self.calendar.advance(self.now)
             self.model.origin = max(self.model.origin, self.now)
@@ -317,11 +318,13 @@ class CalendarMachine(CalendarWorld):
     @rule(step_s=st.integers(1, 15))
     def step_back(self, step_s: int) -> None:
         """Somebody corrects the clock."""
-        self.now = max(0, self.now - step_s)
+        self.now = max(self.floor, self.now - step_s)
 
-    @rule()
-    def restart(self) -> None:
-        """Go on with what a replay of the journal gives."""
+    @rule(is_compacted=st.booleans())
+    def restart(self, is_compacted: bool) -> None:
+        """Go on with what a replay of the journal gives, also after it was compacted."""
+        if is_compacted and self.now == self.latest:
+            self.compact()
         self.calendar, self.model.origin = self.replayed(), 0
 
     # -- what always holds -------------------------------------------------------------------------

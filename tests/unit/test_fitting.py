@@ -30,19 +30,28 @@ def offered(answer: object) -> list[tuple[int, int, int]]:
 
 def test_offers_are_runs_of_starts() -> None:
     """Each run has one size; behind the last one the answer says up to where it is complete."""
-    answer = a_busy_calendar().inquire(a_request("r", nodes=(1, 2), earliest=10, until=70), 0)
+    answer = a_busy_calendar().inquire(a_request("r", nodes=(1, 4), earliest=10, until=70), 0)
     assert offered(answer) == [(10, 11, 4), (11, 30, 1), (30, 31, 4), (50, 61, 4)]
     assert isinstance(answer, Availability)
     assert answer.known_until == 61
 
 
+def test_room_beyond_what_was_asked_for_makes_one_run_of_many() -> None:
+    """Who wants at most two nodes is not told of every change above two."""
+    calendar = a_calendar(8)
+    for start in range(10, 60, 10):
+        calendar.free["node"].book(start // 10, start, start + 10)
+    answer = calendar.inquire(a_request("r", nodes=(1, 2), earliest=10, until=70), 0)
+    assert offered(answer) == [(10, 61, 2)]
+
+
 def test_a_longer_answer_is_cut_where_it_says() -> None:
     """Beyond known_until the answer is silent; asking again from there gives the rest."""
     calendar = a_busy_calendar(offers_max=2)
-    request = a_request("r", nodes=1, earliest=10, until=70)
+    request = a_request("r", nodes=(1, 4), earliest=10, until=70)
     seen, earliest = [], 10
     for _ in range(2):
-        answer = calendar.inquire(a_request("r", nodes=1, earliest=earliest, until=70), 0)
+        answer = calendar.inquire(a_request("r", nodes=(1, 4), earliest=earliest, until=70), 0)
         seen += offered(answer)
         assert isinstance(answer, Availability)
         earliest = answer.known_until
@@ -72,9 +81,9 @@ def test_order_is_start_then_price_then_size_then_name() -> None:
     assert book(calendar, a_request("a")).resource_class == "beta"
     calendar = a_calendar(classes=TWINS)
     calendar.free["alpha"].book(1, 0, 500)
-    assert book(calendar, a_request("b", start=5)).resource_class == "beta"
+    assert book(calendar, a_request("b", nodes=(1, 4), start=5)).resource_class == "beta"
     calendar.free["beta"].book(1, 100, 500)
-    assert book(calendar, a_request("c", start=100)).resource_class == "alpha"
+    assert book(calendar, a_request("c", nodes=(1, 4), start=100)).resource_class == "alpha"
 
 
 def test_offers_carry_price_and_version() -> None:
@@ -83,7 +92,7 @@ def test_offers_carry_price_and_version() -> None:
     answer = calendar.inquire(a_request(start=20), 0)
     assert isinstance(answer, Availability)
     offer = Offer(
-        start=20, start_until=21, nodes=4, resource_class="node", unit_price_millicredits=1
+        start=20, start_until=21, nodes=2, resource_class="node", unit_price_millicredits=1
     )
     assert (answer.offers, answer.version) == ((offer,), calendar.version)
 
@@ -137,7 +146,7 @@ def test_what_a_refusal_names_is_granted() -> None:
     answer = refused(calendar.inquire(a_request("r", nodes=2, start=25), 0))
     assert answer.earliest is not None
     again = a_request("r", nodes=2, start=answer.earliest)
-    assert offered(calendar.inquire(again, 0)) == [(30, 31, 4)]
+    assert offered(calendar.inquire(again, 0)) == [(30, 31, 2)]
 
 
 def test_refusals_keep_the_budget_in_mind() -> None:

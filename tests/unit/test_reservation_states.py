@@ -10,6 +10,7 @@ from gridcore.reservations import (
     DURATION_LIMIT_S,
     NODES_LIMIT,
     TRANSITIONS,
+    Acceptor,
     Offer,
     ReservationEvent,
     ReservationState,
@@ -125,10 +126,21 @@ def test_request_at_an_exact_place() -> None:
     assert request.at(50, 3, request_id="request-2").request_id == "request-2"
 
 
+def test_attempts_of_a_trip_have_names_of_their_own() -> None:
+    """An outcome is asked for by trip and attempt, and its cancellation apart from it."""
+    trip = TripRef(trip_id="trip-1", leg="left", attempt=2)
+    assert trip.instance == "trip-1/2"
+    assert trip.cancellation == "trip-1/2/cancel"
+    with pytest.raises(InputError, match="counted from 1"):
+        TripRef(trip_id="trip-1", leg="left", attempt=0)
+
+
 def test_trips_and_offers() -> None:
     """A trip's names are checked like any id; an offer is priced for each node."""
     assert TripRef(trip_id="trip-1", leg="left").participants == ()
     with pytest.raises(InputError, match="leg name"):
         TripRef(trip_id="trip-1", leg="")
+    with pytest.raises(InputError, match="site"):
+        Acceptor(site="", endpoint="host:1")
     offer = Offer(start=0, start_until=1, nodes=4, resource_class="node", unit_price_millicredits=7)
     assert offer.price_millicredits(3) == 21
