@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 
 CODEC: Final = EventCodec(AGENT_EVENTS)
 _COMMIT: Final = ReservationEvent.COMMIT
+BREATH_S: Final = 0.02
+"""Changes within this time are looked at together; what is due at an instant is not delayed."""
 IDLE_WAKE_S: Final = 60
 """Time looks after itself at least this often, so that a clock that was set is noticed."""
 
@@ -209,7 +211,7 @@ class NodeAgent:
         return count
 
     async def compact(self) -> bool:
-        """Rewrite the journal without what is forgotten. False: others kept writing, try again later.
+        """Rewrite the journal without what is forgotten. False: others kept writing; try again.
 
         From the look at the last sequence to ``snapshot`` nobody else may run: what is appended in
         between would be in neither.
@@ -248,8 +250,10 @@ class NodeAgent:
             async with asyncio.TaskGroup() as group:
                 self.trips.open(group)
                 while True:
+                    looked_at = self.clock.now_precise()
                     wake_at = await self.tick()
                     await self._alarm.wait(wake_at)
+                    await self.clock.sleep_until(min(looked_at + BREATH_S, wake_at))
         except* GridError as faults:
             raise faults.exceptions[0] from None
         finally:

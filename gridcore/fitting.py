@@ -192,7 +192,7 @@ def _offers(
     offers = []
     for each in classes:
         for first, until, nodes in room[each.name].starts(
-            request.duration_s, soonest, latest_end, nodes_min
+            request.duration_s, soonest, latest_end, nodes_min, request.nodes_max
         ):
             price = terms.tariff.unit_price_millicredits(each.name, first, request.duration_s)
             offers.append(

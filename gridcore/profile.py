@@ -179,7 +179,12 @@ class AvailabilityProfile:
             unseen = behind
 
     def starts(
-        self, duration_s: int, earliest: Instant, latest_end: Instant, nodes_min: int = 1
+        self,
+        duration_s: int,
+        earliest: Instant,
+        latest_end: Instant,
+        nodes_min: int = 1,
+        nodes_max: int | None = None,
     ) -> Iterator[tuple[Instant, Instant, int]]:
         """All possible starts of a booking of ``duration_s`` within ``[earliest, latest_end)``, as
         runs.
@@ -187,13 +192,14 @@ class AvailabilityProfile:
         Yields ``(first, until, nodes)``: every start in ``[first, until)`` finds at most ``nodes``
         free for the whole duration. Runs rise in time, do not overlap, differ from a touching
         neighbour, and have ``nodes >= nodes_min``. One pass with a sliding minimum, O(steps).
+        ``nodes_max``: more than that is of no interest and is told as ``nodes_max``, which makes
+        one run of many.
         """
         self._check_demand(nodes_min, duration_s)
-        times, free = self.times, self.free
-        start = max(earliest, times[0])
+        start = max(earliest, self.times[0])
         limit = latest_end - duration_s + 1
-        left = bisect_right(times, start) - 1
-        right = left
+        times, free = self._clipped(start, latest_end, nodes_max)
+        left = right = 0
         falling: deque[int] = deque()
         pending: tuple[Instant, Instant, int] | None = None
         while start < limit:
@@ -344,6 +350,27 @@ class AvailabilityProfile:
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     # -- inside ------------------------------------------------------------------------------------
+
+    def _clipped(
+        self, start: Instant, end: Instant, nodes_max: int | None
+    ) -> tuple[list[Instant], list[int]]:
+        """The steps from the one that holds ``start`` up to ``end``, none of them above
+        ``nodes_max``, neighbours different.
+        """
+        first, behind = self._covered(start, max(end, start + 1))
+        times, free = self.times[first:behind], self.free[first:behind]
+        if nodes_max is None:
+            return times, free
+        kept_times: list[Instant] = []
+        kept_free: list[int] = []
+        last = -1
+        for time, room in zip(times, free, strict=True):
+            shown = room if room < nodes_max else nodes_max
+            if shown != last or not kept_times:
+                kept_times.append(time)
+                kept_free.append(shown)
+                last = shown
+        return kept_times, kept_free
 
     @staticmethod
     def _check_demand(nodes: int, duration_s: int) -> None:

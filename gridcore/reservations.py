@@ -220,7 +220,7 @@ class ReservationRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """Room, as of one version of a calendar: up to ``nodes`` nodes for any start in ``[start,
-    start_until)``.
+    start_until)``, of those that were asked for.
     """
 
     start: Instant

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from gridcore.errors import UnavailableError
 from gridcore.instants import Instant
-from gridcore.metajobs import MachineRequest, Metajob, UsagePattern
+from gridcore.metajobs import MachineRequest, Metajob, Objective, UsagePattern
 from gridcore.planning import NoPlan, Plan, SiteShare, by_load, plan_common_start, plan_single
 from gridcore.reservations import (
     Availability,
@@ -100,23 +100,44 @@ class Sweep:
         self._tell = listener
         self._answers: dict[str, Availability | Decline] = {}
         self._is_single = metajob.usage_pattern is UsagePattern.SINGLE
+        self._length_s = metajob.duration_s + metajob.guard_s
 
     async def propose(self) -> Plan | Decline:
-        """See ``Search``."""
+        """See ``Search``. A long answer may have been cut: the search goes on where the knowledge
+        ends, so that nothing earlier is missed and nothing later is given up.
+        """
         missing = [name for name in self._destinations if name not in self._answers]
         await self._ask(missing)
-        refusal = self._refusal()
-        if refusal is not None:
-            return refusal if self._is_single else await self._why_not(refusal)
-        plan = self._plan(self._answers)
-        if isinstance(plan, NoPlan):
-            return await self._why_not(self._describe(plan))
-        return plan
+        while True:
+            refusal = self._refusal()
+            if refusal is not None:
+                return refusal if self._is_single else await self._why_not(refusal)
+            plan = self._plan(self._answers)
+            cut = self._cut_before(plan)
+            if cut:
+                await self._go_on(cut)
+            elif isinstance(plan, Plan):
+                return plan
+            else:
+                return await self._why_not(self._describe(plan))
 
     async def learn(self, refusals: Mapping[str, Decline]) -> None:
         """See ``Search``."""
         for name in refusals:
             self._answers.pop(name, None)
+
+    def _cut_before(self, plan: Plan | NoPlan) -> list[str]:
+        """Machines whose answer ends before the moment up to which it must be known: the start of
+        the plan, or the end of the window when the cheapest is wanted or none was found yet.
+        """
+        latest = self._metajob.latest_end - self._length_s
+        is_earliest = self._metajob.objective is Objective.EARLIEST_FINISH
+        needed = plan.start if isinstance(plan, Plan) and is_earliest else latest
+        return [
+            name
+            for name, answer in self._answers.items()
+            if isinstance(answer, Availability) and answer.known_until <= needed
+        ]
 
     def _plan(self, answers: Mapping[str, Availability | Decline]) -> Plan | NoPlan:
         known = {name: each for name, each in answers.items() if isinstance(each, Availability)}
@@ -154,12 +175,36 @@ class Sweep:
             self._answers[name] = answer
             self._tell(_news_of(name, answer))
 
-    async def _ask_one(self, name: str, until: Instant | None) -> Availability | Decline:
+    async def _go_on(self, names: list[str]) -> None:
+        """Ask these machines for what lies behind their last answer, and put both together."""
+        known = {name: self._answers[name] for name in names}
+        starts = {
+            name: each.known_until for name, each in known.items() if isinstance(each, Availability)
+        }
+        answers = await asyncio.gather(
+            *(self._ask_one(name, None, earliest=start) for name, start in starts.items())
+        )
+        for name, answer in zip(starts, answers, strict=True):
+            before = known[name]
+            assert isinstance(before, Availability), "only answers have an end of what is known"
+            if isinstance(answer, Decline):
+                # Nothing behind what is known: the knowledge is complete up to the window's end.
+                end = self._metajob.latest_end - self._length_s + 1
+                self._answers[name] = replace(before, known_until=end)
+            else:
+                joined = (*before.offers, *answer.offers)
+                self._answers[name] = replace(answer, offers=joined)
+
+    async def _ask_one(
+        self, name: str, until: Instant | None, *, earliest: Instant | None = None
+    ) -> Availability | Decline:
         destination = self._destinations[name]
         self._tell(News(step=Step.ASKED, place=name))
         request = window_request(
             self._metajob, destination, f"{self._trip_id}.{name}.inquiry", until=until
         )
+        if earliest is not None:
+            request = replace(request, earliest_start=earliest)
         try:
             answers = await destination.connection.calendar.inquire([request])
         except UnavailableError as fault:
