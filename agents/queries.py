@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from agents import queue_questions
+from agents import limit_questions, queue_questions
 from agents.question_words import number, only, texts, word
 from gridcore.callers import Caller, Role
 from gridcore.errors import InputError
@@ -77,4 +77,5 @@ QUESTIONS: Final[Mapping[str, Callable[[NodeAgent, Caller, Mapping[str, str]], o
     "priority": queue_questions.priority,
     "bindings": queue_questions.bindings,
     "nodes": queue_questions.nodes,
+    "quota": limit_questions.quota,
 }

@@ -7,6 +7,7 @@ ISO 8601 in UTC, lengths of time whole seconds, prices integer millicredits.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ EXIT_OTHER: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_DECLINED: Final = 3
 EXIT_INTERRUPTED: Final = 130
+
+_LOCAL_CALL: Final = re.compile(r"^[A-Z][A-Za-z]* at unix:[^:]*: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,28 +56,52 @@ def show(answer: Answer, *, as_json: bool) -> None:
     if as_json:
         print_json(answer.as_object)
     elif answer.shown:
-        from rich.console import Console
-
-        # No markup: names of jobs are the users' own words.
-        console = Console(highlight=False, markup=False, emoji=False)
-        for each in answer.shown:
-            console.print(each, soft_wrap=isinstance(each, str))
+        _show_all(answer.shown)
     for note in answer.notes:
         _tell(f"note: {note}")
     for fault in answer.faults:
         show_fault(fault)
 
 
+def _show_all(shown: Sequence[str | Table]) -> None:
+    """Lines as they are, tables within the terminal's width unless their columns need more."""
+    from rich.console import Console
+
+    # No markup: names of jobs are the users' own words.
+    console = Console(highlight=False, markup=False, emoji=False)
+    width = console.width
+    for each in shown:
+        if isinstance(each, str):
+            console.print(each, soft_wrap=True)
+            continue
+        title, each.title = each.title, None
+        if title:
+            console.print(title, soft_wrap=True)
+        needed = sum((column.min_width or 0) + each.padding[1] for column in each.columns)
+        console.width = max(width, needed)
+        console.print(each)
+        console.width = width
+
+
 def show_fault(fault: GridError) -> None:
     """One line, and one that says what to do next."""
-    _tell(f"catalina: {fault.message}")
+    _tell(f"catalina: {plain_words(fault)}")
     if fault.hint:
         _tell(f"  {fault.hint}")
 
 
 def error_object(fault: GridError) -> dict[str, Any]:
     """A fault for scripts."""
-    return {"error": {"message": fault.message, "hint": fault.hint, "exit_code": fault.exit_code}}
+    return {
+        "error": {"message": plain_words(fault), "hint": fault.hint, "exit_code": fault.exit_code}
+    }
+
+
+def plain_words(fault: GridError) -> str:
+    """The message without the verb and the path of the socket, which on one's own machine say
+    nothing that the command does not.
+    """
+    return _LOCAL_CALL.sub("", fault.message, count=1)
 
 
 def print_json(value: Mapping[str, Any]) -> None:

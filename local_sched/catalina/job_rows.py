@@ -13,7 +13,7 @@ from gridcore.errors import InputError
 from gridcore.instants import Instant
 from gridcore.jobs import JobState
 from local_sched.catalina.session import Session
-from local_sched.catalina.tables import clock_text, span_text, table, zone_text
+from local_sched.catalina.tables import clock_text, count_text, span_text, table, zone_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -136,16 +136,27 @@ def queue_tables(answer: Mapping[str, Any], columns: Sequence[str], session: Ses
     if not rows:
         return [f"{site}: no such jobs{mode}"]
     if columns:
-        return [job_table(f"{site}: {len(rows)} jobs{mode}, {zone}", rows, columns, session, now)]
+        return [
+            job_table(
+                f"{site}: {count_text(len(rows), 'job')}{mode}, times in {zone}",
+                rows,
+                columns,
+                session,
+                now,
+            )
+        ]
     waiting = [row for row in rows if row["state"] == JobState.QUEUED]
     started = [row for row in rows if row["state"] != JobState.QUEUED]
     shown: list[Any] = []
     if started:
         used = sum(row["nodes"] for row in started)
-        title = f"{site}: {len(started)} jobs run on {used} nodes, times in {zone}{mode}"
+        title = (
+            f"{site}: {count_text(len(started), 'job')} on {count_text(used, 'node')}, times in"
+            f" {zone}{mode}"
+        )
         shown.append(job_table(title, started, RUNNING_COLUMNS, session, now))
     if waiting:
-        title = f"{site}: {len(waiting)} jobs wait, in order{mode}"
+        title = f"{site}: {count_text(len(waiting), 'job')} waiting, in order{mode}"
         shown += [""] if started else []
         shown.append(job_table(title, waiting, WAITING_COLUMNS, session, now))
     return shown

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from gridcore.instants import Instant
 from gridcore.jobs import JobView
 from gridcore.reservations import Decline, Offer, Reservation
 from gridcore.timetext import format_utc
 
-INSTANT_KEYS = frozenset(
-    {"as_of", "submitted_at", "started_at", "ended_at", "planned_start", "ends_by", "from", "until"}
+INSTANT_KEYS: Final = frozenset(
+    {"as_of", "submitted_at", "started_at", "ended_at", "planned_start", "ends_by", "start"}
 )
+"""Keys of the site's answers whose numbers are instants."""
 
 
 def moment(instant: Instant | None) -> str | None:

@@ -119,6 +119,26 @@ def show_nodes(
     run(go, as_json, socket, zone)
 
 
+@app.command("show-available")
+def show_available(
+    account: Annotated[str, typer.Option("--account", help="Default: your own.")] = "",
+    start: Annotated[
+        str, typer.Option("--start", metavar="TIME", help="Where the window begins; default: now.")
+    ] = "",
+    as_json: JsonOption = False,
+    socket: SocketOption = "",
+    zone: ZoneOption = "",
+) -> None:
+    """Show what is left of the limits on reservations."""
+
+    async def go(session: Session) -> Answer:
+        from local_sched.catalina import questions
+
+        return await questions.show_available(session, account, start)
+
+    run(go, as_json, socket, zone)
+
+
 @app.command("estimate")
 def estimate(
     nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="Nodes.")] = 1,

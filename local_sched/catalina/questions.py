@@ -12,7 +12,14 @@ from local_sched.catalina.answers import EXIT_DECLINED, Answer
 from local_sched.catalina.job_rows import PAST_COLUMNS, job_table, queue_tables, read_columns
 from local_sched.catalina.json_forms import moment, with_texts
 from local_sched.catalina.session import Session
-from local_sched.catalina.tables import backfill_table, nodes_table, span_text, table, zone_text
+from local_sched.catalina.tables import (
+    backfill_table,
+    count_text,
+    nodes_table,
+    span_text,
+    table,
+    zone_text,
+)
 from local_sched.catalina.words import (
     read_account,
     read_features,
@@ -117,7 +124,8 @@ async def show_why(session: Session, job_id: str) -> Answer:
     if planned is not None:
         word = "promised" if answer["is_promised"] else "expected"
         lines.append(f"  its start is {word} for {format_in_zone(planned, session.zone)}")
-        lines.append(f"  {answer['jobs_before']} jobs are served before it")
+        before = answer["jobs_before"]
+        lines.append(f"  {count_text(before, 'job')} in line before it")
     if terms:
         lines.append(f"  priority {sum(terms.values()):.1f}; see: catalina priority {wanted}")
     return Answer(as_object=with_texts(answer), shown=lines)
@@ -169,6 +177,40 @@ async def show_nodes(session: Session) -> Answer:
     ]
     title = f"{site.site} ({site.time_zone}), the scheduler is {answer['mode']}"
     return Answer(as_object=as_object, shown=[nodes_table(answer["classes"], title), *lines])
+
+
+async def show_available(session: Session, account: str, start: str) -> Answer:
+    """``show-available``: what is left of the site's limits on reservations."""
+    notes: list[str] = []
+    arguments = {}
+    if account:
+        arguments["account"] = read_account(account)
+    if start:
+        arguments["start"] = str(read_time(session, start, notes))
+    answer = await _ask(session, "quota", arguments)
+    most, left = answer["window_node_seconds_max"], answer["window_node_seconds_left"]
+    longest_s = answer["duration_max_s"]
+    rows = [
+        ("reservations", f"{answer['reservations']} of {_most(answer['reservations_max'])}"),
+        ("nodes of one", _most(answer["nodes_max"])),
+        ("length of one", span_text(longest_s)),
+    ]
+    shown: list[Any] = [
+        table(f"account {answer['account']} at {session.description.site}", ("what", "most"), rows)
+    ]
+    at = format_in_zone(answer["start"], session.zone)
+    if most is None:
+        shown.append("all users together: no limit")
+    else:
+        shown.append(
+            f"all users together, in the {span_text(answer['window_s'])} from {at}:\n"
+            f"  {left} of {most} node-seconds are left ({span_text(left)} on one node)"
+        )
+    return Answer(as_object=with_texts(answer), shown=shown, notes=notes)
+
+
+def _most(value: int | None) -> str:
+    return "any number" if value is None else str(value)
 
 
 def _term_lines(job: Mapping[str, Any]) -> list[Any]:

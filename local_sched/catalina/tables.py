@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gridcore.durations import format_duration
 from gridcore.instants import Instant
-from gridcore.reservations import Decline, Offer, Reservation
+from gridcore.reservations import Decline, DeclineRule, Offer, Reservation
 from gridcore.timetext import format_in_zone
 from local_sched.catalina.session import Session
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 DAY_S: Final = 86_400
 JOBS_SHOWN: Final = 5
+SENTENCE_WIDTH: Final = {"reason": 16}
+"""Columns of words that would be a ladder of single ones otherwise."""
 
 
 def table(
@@ -29,19 +31,29 @@ def table(
     right: Sequence[str] = (),
     folded: Sequence[str] = (),
 ) -> Table:
-    """A plain table: ``right`` are numbers, ``folded`` columns may take several lines."""
+    """A plain table: ``right`` are numbers, ``folded`` columns may take several lines and give way;
+    the others are as wide as they must be.
+    """
+    from rich.cells import cell_len
     from rich.table import Table
 
-    made = Table(title=title, title_justify="left", title_style="", box=None, padding=(0, 2, 0, 0))
-    for name in columns:
+    listed = list(rows)
+    made = Table(title=title, box=None, padding=(0, 2, 0, 0))
+    for place, name in enumerate(columns):
+        is_folded = name in folded
+        cells = [name, *(row[place] for row in listed)]
+        widest = max(map(cell_len, cells))
         made.add_column(
             name,
             header_style="",
             justify="right" if name in right else "left",
-            no_wrap=name not in folded,
+            no_wrap=not is_folded,
             overflow="fold",
+            min_width=min(widest, max(cell_len(name), SENTENCE_WIDTH.get(name, 0)))
+            if is_folded
+            else widest,
         )
-    for row in rows:
+    for row in listed:
         made.add_row(*row)
     return made
 
@@ -67,6 +79,11 @@ def span_text(duration_s: int | None) -> str:
     return format_duration(duration_s)
 
 
+def count_text(count: int, noun: str) -> str:
+    """``1 job``, ``2 jobs``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def credits_text(millicredits: int) -> str:
     """A price for people."""
     return f"{millicredits / 1000:.3f}"
@@ -89,7 +106,8 @@ def reservations_table(
         )
         for each in found
     ]
-    title = f"{session.description.site}: {len(found)} reservations, times in {zone_text(session)}"
+    many = count_text(len(found), "reservation")
+    title = f"{session.description.site}: {many}, times in {zone_text(session)}"
     columns = ("reservation", "state", "nodes", "start", "end", "user", "account", "jobs")
     count = len(columns) if any(row[-1] for row in rows) else len(columns) - 1
     shown = [row[:count] for row in rows]
@@ -130,7 +148,10 @@ def decline_lines(decline: Decline, session: Session) -> list[str]:
     if decline.earliest is not None:
         lines.append(f"  it would work from {format_in_zone(decline.earliest, session.zone)}")
     if decline.nodes_now:
-        lines.append(f"  within the window there is room for {decline.nodes_now} nodes")
+        nodes = count_text(decline.nodes_now, "node")
+        is_limit = decline.rule in (DeclineRule.LIMIT_NODES, DeclineRule.LIMIT_NODE_SECONDS)
+        within = "the limit allows" if is_limit else "within the window there is room for"
+        lines.append(f"  {within} {nodes}")
     return lines
 
 
