@@ -27,6 +27,7 @@ from gridcore.reservations import (
     Availability,
     Decline,
     Reservation,
+    ReservationEvent,
     ReservationRequest,
     ReservationState,
 )
@@ -107,10 +108,24 @@ class ChildSite:
 
     def carry_out(self, events: Iterable[CalendarEvent]) -> None:
         """Journal and apply."""
-        for event in events:
+        done = list(events)
+        for event in done:
             self.calendar.apply(event)
             self.events.append(event)
-        self.publisher.changed()
+        if done:
+            self.publisher.changed()
+
+    def sweep(self) -> None:
+        """Let go of holds whose lifetime is over, complete what has ended."""
+        now, calendar = self.clock.now(), self.calendar
+        for hold in calendar.due_holds(now):
+            expire = ReservationEvent.EXPIRE
+            trip = hold.request.trip
+            if trip is None or not trip.acceptors or hold.start <= now:
+                self.carry_out(
+                    calendar.decide_release(hold.reservation_id, None, now, event=expire)
+                )
+        self.carry_out(calendar.decide_sweep(now))
 
     def book(self, nodes: int, start: int, end: int) -> Reservation:
         """A job of the site's own."""
@@ -386,6 +401,7 @@ class World:
         self.runs = 0
         self.is_up = True
         self._task: asyncio.Task[None] | None = None
+        self._site_time: asyncio.Task[None] | None = None
         self.manager = self._make()
 
     @property
@@ -401,6 +417,8 @@ class World:
     def start(self) -> None:
         """Let the manager run."""
         self._task = asyncio.create_task(self.manager.run())
+        if self._site_time is None:
+            self._site_time = asyncio.create_task(self._pass_site_time())
 
     async def crash(self) -> None:
         """The manager dies: what waits for the disk is lost, no errand goes on."""
@@ -414,6 +432,20 @@ class World:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+
+    async def close(self) -> None:
+        """End everything."""
+        await self.stop()
+        if self._site_time is not None:
+            self._site_time.cancel()
+            await asyncio.gather(self._site_time, return_exceptions=True)
+
+    async def _pass_site_time(self) -> None:
+        while True:
+            await self.passes(1)
+            for site in self.sites.values():
+                if site.is_up:
+                    site.sweep()
 
     def revive(self) -> None:
         """A new manager from what is on the disk."""
@@ -444,6 +476,7 @@ class World:
             for group in book.live()
             if group.reservation.state is ReservationState.COMMITTED
             for part in group.parts
+            if part.child in self.sites
         }
         kept = {
             (site.name, each.reservation_id)
@@ -512,7 +545,7 @@ async def a_world(*sites: ChildSite, **options: Any) -> AsyncIterator[World]:
     try:
         yield world
     finally:
-        await world.stop()
+        await world.close()
 
 
 def a_wish(request_id: str = "wish-1", **others: Any) -> ReservationRequest:

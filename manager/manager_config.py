@@ -1,0 +1,206 @@
+"""A manager's configuration file: TOML in, plain values out. Unknown keys are refused by name.
+
+    [manager]
+    name = "north"                         # as in the certificate
+    state = "state"                        # folder, relative to this file
+    listen = "0.0.0.0:7100"                # TLS; port 0 takes any free one
+    credential = "credential"              # folder with cert.pem, key.pem, root.pem
+    grid_mapfile = "grid-mapfile"          # who may book through this manager
+
+    [[children]]
+    name = "datastar"                      # as in its certificate
+    endpoint = "datastar.example.org:7101"
+    kind = "agent"                         # or "manager"
+
+Each child names this manager's subject as ``@manager`` in its own grid-mapfile.
+``docs/manager-configuration.md`` lists every key.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gridcore.calendar_rules import CalendarRules
+from gridcore.errors import InputError
+from gridcore.ladders import SlotLadder
+from gridcore.reservations import check_id
+from gridcore.zones import find_zone
+from gridio.rpc.diagnosis import split_endpoint
+from manager.composite_calendar import ManagerRules
+from manager.shadows import KeeperRules
+
+CONFIG_BYTES_MAX: Final = 1 << 20
+ANSWER_WITHIN_S: Final[dict[str, float]] = {"agent": 3.0, "manager": 6.0}
+"""How long a child may take to answer an inquiry or a hold. A manager asks its own children first,
+and its parent must be the one that waits longer.
+"""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ManagerTable(_Strict):
+    """``[manager]``: who and where it is."""
+
+    name: str
+    time_zone: str = "UTC"
+    state: str = "state"
+    listen: str = "127.0.0.1:0"
+    credential: str = "credential"
+    grid_mapfile: str = "grid-mapfile"
+    socket_group: str = ""
+    """Group that may use the local socket; empty: only the daemon's own user."""
+    admins: list[str] = Field(default_factory=list)
+    """Logins that look after the manager."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class ManagerCalendarTable(_Strict):
+    """``[calendar]``: bounds in seconds, and what is published."""
+
+    horizon_s: Annotated[int, Field(ge=60)] = CalendarRules().horizon_s
+    hold_ttl_min_s: Annotated[int, Field(ge=1)] = CalendarRules().hold_ttl_min_s
+    hold_ttl_max_s: Annotated[int, Field(ge=1)] = CalendarRules().hold_ttl_max_s
+    commit_margin_s: Annotated[int, Field(ge=1)] = 5
+    """How long before its children's holds a group's hold expires."""
+    tombstone_s: Annotated[int, Field(ge=60)] = CalendarRules().tombstone_s
+    offers_max: Annotated[int, Field(ge=1)] = CalendarRules().offers_max
+    published_slots: str = "64x60, 64x960, *x15360"
+    """Ladder of the summary that a parent subscribes to (count x seconds)."""
+    published_horizon_s: Annotated[int, Field(ge=60)] = 14 * 86_400
+    shadow_age_max_s: Annotated[int, Field(ge=1)] = 300
+    """A shadow that is older is not told to the parent any more."""
+
+
+class UpkeepTable(_Strict):
+    """``[upkeep]``: the subscriptions to the children."""
+
+    clock_skew_max_s: Annotated[float, Field(gt=0)] = KeeperRules().clock_skew_max_s
+    """A child whose clock is further off is isolated."""
+    retry_max_s: Annotated[float, Field(ge=1)] = KeeperRules().retry_max_s
+    isolation_s: Annotated[float, Field(ge=1)] = KeeperRules().isolation_s
+
+
+class ChildTable(_Strict):
+    """``[[children]]``: one agent or manager below."""
+
+    name: str
+    endpoint: str
+    kind: Literal["agent", "manager"] = "agent"
+    answer_within_s: Annotated[float, Field(gt=0, le=60)] | None = None
+    """Default by kind, see ``ANSWER_WITHIN_S``."""
+
+    @property
+    def patience_s(self) -> float:
+        """How long an answer of this child is waited for."""
+        return self.answer_within_s or ANSWER_WITHIN_S[self.kind]
+
+
+class ManagerFile(_Strict):
+    """The whole file."""
+
+    manager: ManagerTable
+    children: Annotated[list[ChildTable], Field(min_length=1)]
+    calendar: ManagerCalendarTable = Field(default_factory=ManagerCalendarTable)
+    upkeep: UpkeepTable = Field(default_factory=UpkeepTable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerConfig:
+    """A manager's configuration, checked, with absolute paths."""
+
+    path: Path
+    file: ManagerFile
+    state: Path
+    credential: Path
+    grid_mapfile: Path
+    rules: ManagerRules
+    keeper_rules: KeeperRules
+    ladder: SlotLadder
+
+    @property
+    def name(self) -> str:
+        """The manager's name."""
+        return self.file.manager.name
+
+
+def load_manager_config(path: Path) -> ManagerConfig:
+    """Read and check; each mistake is one ``InputError`` with file and key."""
+    parsed = _parse(path)
+    check_id("manager name", parsed.manager.name)
+    find_zone(parsed.manager.time_zone)
+    _check_children(path, parsed)
+    folder = path.resolve().parent
+    calendar, upkeep = parsed.calendar, parsed.upkeep
+    return ManagerConfig(
+        path=path.resolve(),
+        file=parsed,
+        state=folder / parsed.manager.state,
+        credential=folder / parsed.manager.credential,
+        grid_mapfile=folder / parsed.manager.grid_mapfile,
+        rules=ManagerRules(
+            calendar=CalendarRules(
+                horizon_s=calendar.horizon_s,
+                hold_ttl_min_s=calendar.hold_ttl_min_s,
+                hold_ttl_max_s=calendar.hold_ttl_max_s,
+                tombstone_s=calendar.tombstone_s,
+                offers_max=calendar.offers_max,
+            ),
+            commit_margin_s=calendar.commit_margin_s,
+        ),
+        keeper_rules=KeeperRules(
+            clock_skew_max_s=upkeep.clock_skew_max_s,
+            retry_max_s=upkeep.retry_max_s,
+            isolation_s=upkeep.isolation_s,
+        ),
+        ladder=SlotLadder.parse(calendar.published_slots),
+    )
+
+
+def _parse(path: Path) -> ManagerFile:
+    try:
+        if path.stat().st_size > CONFIG_BYTES_MAX:
+            raise InputError(f"{path} is larger than {CONFIG_BYTES_MAX} bytes")
+        return ManagerFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as fault:
+        raise InputError(f"cannot read the configuration {path}: {fault}") from None
+    except tomllib.TOMLDecodeError as fault:
+        raise InputError(f"{path} is not TOML: {fault}") from None
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        message = "this key is not known" if first["type"] == "extra_forbidden" else first["msg"]
+        raise InputError(
+            f"{path}: {key}: {message}", hint="docs/manager-configuration.md lists every key"
+        ) from None
+
+
+def _check_children(path: Path, parsed: ManagerFile) -> None:
+    """No child twice, neither by name nor by address, and none that is the manager itself."""
+    names: dict[str, str] = {}
+    endpoints: dict[str, str] = {}
+    for child in parsed.children:
+        check_id("child's name", child.name)
+        if child.name == parsed.manager.name:
+            raise InputError(f"{path}: the manager {child.name!r} cannot be its own child")
+        if child.name in names:
+            raise InputError(f"{path}: the child {child.name!r} is announced twice")
+        if child.endpoint in endpoints:
+            raise InputError(
+                f"{path}: {child.name!r} and {endpoints[child.endpoint]!r} have the same endpoint"
+            )
+        try:
+            split_endpoint(child.endpoint)
+        except ValueError:
+            raise InputError(
+                f"{path}: {child.endpoint[:80]!r} is no address of the child {child.name!r}",
+                hint="write host:port",
+            ) from None
+        names[child.name] = child.endpoint
+        endpoints[child.endpoint] = child.name
