@@ -269,7 +269,9 @@ class JobRunner:
                 await self.cancel(job_id)
         for job in list(self.scheduler.reservation_jobs.waiting.values()):
             reservation_id = self.jobs.views[job.job_id].spec.reservation_id
-            if job.reason is not WaitReason.RESERVATION_OVER or not reservation_id:
+            is_over = job.reason is WaitReason.RESERVATION_OVER
+            # Since the last await somebody may have cancelled it.
+            if not is_over or not reservation_id or job.job_id not in self.scheduler.waiting:
                 continue
             kept = entries.get(reservation_id)
             was_released = kept is not None and kept.state is ReservationState.RELEASED

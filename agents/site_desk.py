@@ -242,7 +242,16 @@ class SiteDesk:
         if self._is_mine(view.owner):
             return view
         hidden = replace(
-            view.spec, argv=("hidden",), script="", environment=(), notify_email="", name="hidden"
+            view.spec,
+            request_id="hidden",
+            name="hidden",
+            account="hidden",
+            argv=("hidden",),
+            script="",
+            environment=(),
+            notify_email="",
+            reservation_id="",
+            companions=(),
         )
         return replace(view, spec=hidden, owner="somebody", reason="")
 

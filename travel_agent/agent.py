@@ -17,6 +17,7 @@ from gridcore.errors import (
     GridError,
     InputError,
     NotAuthorisedError,
+    NotFoundError,
 )
 from gridcore.itineraries import Itinerary, Leg, TripState
 from gridcore.metajobs import MachineRequest, Metajob, UsagePattern
@@ -297,7 +298,13 @@ class TravelAgent:
         """What was asked for and what was booked, without keeping the log from others."""
         log = self._open(wanted)
         try:
-            return self._metajob(log), log.story.itinerary()
+            itinerary = log.story.itinerary()
+            if not itinerary.legs:
+                raise NotFoundError(
+                    f"trip {itinerary.trip_id} is {itinerary.state} and has no legs",
+                    hint="`gur status` shows it",
+                )
+            return self._metajob(log), itinerary
         finally:
             log.close()
 

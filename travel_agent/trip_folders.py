@@ -7,8 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gridcore.errors import InputError, NotFoundError
+from gridcore.errors import ConflictError, InputError, NotFoundError
 from gridcore.reservations import check_id
+from gridio.journal import JournalLocked
 from gridio.journal_sqlite import SqliteJournal
 
 if TYPE_CHECKING:
@@ -62,7 +63,12 @@ class TripFolders:
         path = self._folder(trip_id) / JOURNAL_FILE
         if not path.exists():
             raise NotFoundError(f"there is no trip {trip_id!r}", hint="`gur status` lists them")
-        return SqliteJournal(path)
+        try:
+            return SqliteJournal(path)
+        except JournalLocked:
+            raise ConflictError(
+                f"another command is working on trip {trip_id}", hint="wait until it has ended"
+            ) from None
 
     def _folder(self, trip_id: str) -> Path:
         check_id("trip id", trip_id)
