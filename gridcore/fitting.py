@@ -97,7 +97,8 @@ def find_running(
     running: Reservation,
 ) -> Availability | Decline:
     """How a reservation that is running could be changed: its start and its class stay, and only
-    the room from ``now`` on counts. One offer, or a ``Decline``.
+    the room from ``now`` on counts. One offer, or a ``Decline``; that also where ``room`` has
+    forgotten who else was promised the present, because the clock stepped back.
     """
     start, end = running.start, running.start + request.duration_s
 
@@ -110,6 +111,11 @@ def find_running(
     if end <= now:
         return refuse(DeclineRule.WINDOW_PAST, f"it would have ended {now - end} s ago")
     name = running.resource_class
+    if now < room[name].origin:
+        wait_s = room[name].origin - now
+        return refuse(
+            DeclineRule.STATE, f"the clock stepped back behind what is known; ask in {wait_s} s"
+        )
     classes = [each for each in _fitting_classes(terms, request) if each.name == name]
     is_possible = bool(classes) and end <= now + terms.rules.horizon_s
     offer = Offer(

@@ -169,9 +169,10 @@ class CalendarModel:
         if end > now + self.rules.horizon_s:
             return 0
         free = self.room_without(entry_id)[entry.resource_class]
-        seconds = range(max(now, self.origin), end) or [self.origin]
+        if now < self.origin:
+            return 0
         unit = self.tariff.unit_price_millicredits(entry.resource_class, 0, request.duration_s)
-        return self.paid(request, unit, min(free[second] for second in seconds))
+        return self.paid(request, unit, min(free[now:end]))
 
     def heard(self, owner: str, request_id: str) -> tuple[str, ReservationRequest] | None:
         """The entry that a request was granted for."""

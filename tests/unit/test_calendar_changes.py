@@ -129,6 +129,21 @@ def test_running_where_nodes_failed() -> None:
     assert (answer.rule, answer.nodes_now) == (DeclineRule.NO_ROOM, 0)
 
 
+def test_running_when_the_clock_stepped_back() -> None:
+    """Seconds that the calendar has forgotten come again, and may be promised to others: a change
+    of what runs in them has to wait, or they would be promised twice.
+    """
+    calendar = a_calendar(4)
+    book(calendar, a_request("request-1", nodes=3, start=0))
+    book(calendar, a_request("request-2", nodes=1, start=5, duration_s=20))
+    calendar.advance(12)
+    larger = a_request("request-3", nodes=2, start=5, duration_s=20)
+    answer = refused(calendar.decide_amend("lab.2", larger, "ada", 9)[0])
+    assert answer.rule is DeclineRule.STATE
+    assert "ask in 3 s" in answer.message
+    assert isinstance(calendar.decide_amend("lab.2", larger, "ada", 12)[0], Reservation)
+
+
 def test_only_what_is_committed_and_not_over_can_change() -> None:
     """A hold is released and asked for anew; what is over is over, swept or not."""
     calendar = a_calendar()
