@@ -218,9 +218,12 @@ class ImpreciseCalendar:
         return booking
 
     def release(self, booking_id: str) -> SlotBooking:
-        """A task is over or given up: the slots behind the present one are free again."""
+        """A task is over or given up: the slots behind the present one are free again.
+
+        Also an end that gives nothing back calls for a pass: moves of the last one left room."""
         booking = self._booking(booking_id)
         del self.bookings[booking_id]
+        self.has_new_room = True
         self._give_back(booking.nodes, booking.held_from, booking.held_until)
         return booking
 
