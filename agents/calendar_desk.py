@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agents.access import account_of, require_login
+from agents.access import DEFAULT_ACCOUNT, account_of, require_login
 from gridcore.callers import Caller, Role
+from gridcore.errors import NotAuthorisedError
 from gridcore.ports import ClassDescription, SiteDescription
 from gridcore.reservations import (
     Availability,
@@ -119,7 +120,7 @@ class CalendarDesk:
     async def release_request(self, request_id: str) -> None:
         """See ``CalendarPort``."""
         agent = self._agent
-        owner = require_login(self._caller, "release")
+        owner = self._owner_of_request(request_id)
         known = agent.calendar.find_request(owner, request_id)
         events = agent.calendar.decide_release_request(request_id, owner, agent.clock.now())
         await agent.record(events).durable()
@@ -153,6 +154,8 @@ class CalendarDesk:
         agent, now = self._agent, self._agent.clock.now()
         asked = self._mine(request)
         owner = self._owner(asked)
+        if (self._caller.owner, asked.request_id) in agent.calendar.buried:
+            owner = self._caller.owner  # a manager undid it before it came
         contact = agent.parts.contacts.pick(agent.calendar.live()) if asked.trip else ""
         answer, events = decide_reserve_within_limits(
             agent.calendar,
@@ -176,10 +179,24 @@ class CalendarDesk:
         ``has_account``: the account is charged already, so that an administrator may change what
         others have booked.
         """
+        if self._caller.role is Role.MANAGER:
+            return self._for_beneficiary(request)
         require_login(self._caller, "reserve")
         account = request.account if has_account else account_of(self._caller, request.account)
-        beneficiary = request.beneficiary if self._caller.role is Role.MANAGER else ""
-        return replace(request, account=account, beneficiary=beneficiary)
+        return replace(request, account=account, beneficiary="")
+
+    def _for_beneficiary(self, request: ReservationRequest) -> ReservationRequest:
+        """What a manager asks for somebody whom this site knows. Where the choice of the account is
+        the site's, it is the beneficiary's own.
+        """
+        if not request.beneficiary:
+            raise NotAuthorisedError(
+                f"{self._caller.subject} is a manager here, and books only for somebody",
+                hint="name the beneficiary",
+            )
+        login = self._agent.login_of(request.beneficiary)
+        is_open = request.account in ("", DEFAULT_ACCOUNT)
+        return replace(request, account=login if is_open else request.account)
 
     def _owner(self, request: ReservationRequest) -> str:
         if request.beneficiary:
@@ -188,14 +205,22 @@ class CalendarDesk:
 
     def _by(self, reservation_id: str) -> str | None:
         """On whose authority this caller touches a reservation; ``None``: the calendar's master."""
+        if self._caller.role is Role.MANAGER:
+            reservation = self._agent.calendar.reservations.get(reservation_id)
+            is_for_somebody = reservation is not None and reservation.request.beneficiary
+            return None if is_for_somebody else self._caller.owner
         owner = require_login(self._caller, "change a reservation")
-        if self._caller.role is Role.ADMIN:
-            return None
-        reservation = self._agent.calendar.reservations.get(reservation_id)
-        if (
-            self._caller.role is Role.MANAGER
-            and reservation is not None
-            and reservation.request.beneficiary
-        ):
-            return None
-        return owner
+        return None if self._caller.role is Role.ADMIN else owner
+
+    def _owner_of_request(self, request_id: str) -> str:
+        """Under whose name a request of this caller is kept: a manager's under its beneficiary's,
+        and one that has not come yet under the manager's own.
+        """
+        if self._caller.role is not Role.MANAGER:
+            return require_login(self._caller, "release")
+        made = (
+            each.owner
+            for each in self._agent.calendar.reservations.values()
+            if each.request.beneficiary and each.request.request_id == request_id
+        )
+        return next(made, self._caller.owner)
