@@ -156,7 +156,7 @@ class CalendarDesk:
         owner = self._owner(asked)
         if (self._caller.owner, asked.request_id) in agent.calendar.buried:
             owner = self._caller.owner  # a manager undid it before it came
-        contact = agent.parts.contacts.pick(agent.calendar.live()) if asked.trip else ""
+        contact = agent.parts.contacts.pick(agent.calendar.unordered_live()) if asked.trip else ""
         answer, events = decide_reserve_within_limits(
             agent.calendar,
             agent.parts.limits,

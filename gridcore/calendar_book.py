@@ -7,6 +7,7 @@ mind of its own. Replaying the same events on an empty book gives the same book.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,10 @@ from gridcore.summaries import CalendarVersion
 from gridcore.tariffs import FlatTariff, Tariff
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Iterator
+
+LAST_ID: Final = "\U0010ffff"
+"""Sorts behind every id."""
 
 Room = dict[str, AvailabilityProfile]
 """Free nodes over time, by resource class."""
@@ -87,6 +91,8 @@ class CalendarBook:
         """Heap of (end, id), one for each committed entry and a bounded number of outdated ones:
         when to complete them.
         """
+        self._starts: list[tuple[Instant, str]] = []
+        """(start, id) of the committed entries, sorted."""
         self._tombstones: list[Instant] = []
         """Heap of the instants in ``finished_at`` and ``buried``. A clock that steps leaves those
         out of order.
@@ -115,8 +121,21 @@ class CalendarBook:
 
     def live(self) -> list[Reservation]:
         """Held and committed entries in order of their start."""
-        entries = [self.reservations[each] for each in self._footprints]
-        return sorted(entries, key=lambda each: (each.start, each.reservation_id))
+        return sorted(self.unordered_live(), key=lambda each: (each.start, each.reservation_id))
+
+    def unordered_live(self) -> Iterator[Reservation]:
+        """Held and committed entries, in no order that means anything."""
+        return (self.reservations[each] for each in self._footprints)
+
+    def begun(self, now: Instant) -> list[Reservation]:
+        """Committed entries that have begun at ``now`` and were not swept yet, by start."""
+        behind = bisect_right(self._starts, (now, LAST_ID))
+        return [self.reservations[each] for _, each in self._starts[:behind]]
+
+    def next_start(self, now: Instant) -> Instant | None:
+        """The first start of a committed entry after ``now``."""
+        behind = bisect_right(self._starts, (now, LAST_ID))
+        return self._starts[behind][0] if behind < len(self._starts) else None
 
     def due_holds(self, now: Instant) -> list[Reservation]:
         """Holds whose lifetime is over, oldest first; their owner lets them go, or asks first when
@@ -187,6 +206,9 @@ class CalendarBook:
             "a tombstone for each finished entry"
         )
         held = {each for each in live if self.reservations[each].state is ReservationState.HELD}
+        firm = [self.reservations[each] for each in live - set(self._held)]
+        starts = sorted((each.start, each.reservation_id) for each in firm)
+        assert self._starts == starts, "the committed entries by start"
         assert set(self._held) == held, "the holds are the entries in state HELD"
         for old, new in self._replacement.items():
             assert old in live - held, old
@@ -234,6 +256,7 @@ class CalendarBook:
             self._held[reservation_id] = None
         else:
             self._note_end(reservation)
+            insort(self._starts, (reservation.start, reservation_id))
 
     def _move(self, reservation: Reservation, at: Instant) -> None:
         reservation_id = reservation.reservation_id
@@ -250,6 +273,8 @@ class CalendarBook:
         self.reservations[reservation_id] = reservation
         self._by_request[key] = (reservation_id, reservation.request)
         self._note_end(reservation)
+        self._drop_start(old)
+        insort(self._starts, (reservation.start, reservation_id))
 
     def _change(self, event: ReservationChanged) -> None:
         old = self.get(event.reservation_id)
@@ -259,13 +284,19 @@ class CalendarBook:
         self._held.pop(reservation_id, None)
         if new.state.is_live:
             self._note_end(new)
+            insort(self._starts, (new.start, reservation_id))
             return
+        if old.state is ReservationState.COMMITTED:
+            self._drop_start(old)
         self._give_back(old, event.at)
         self.finished_at[reservation_id] = event.at
         heapq.heappush(self._tombstones, event.at)
         replaced_id = old.request.replaces
         if replaced_id is not None and self._replacement.get(replaced_id) == reservation_id:
             del self._replacement[replaced_id]
+
+    def _drop_start(self, reservation: Reservation) -> None:
+        del self._starts[bisect_left(self._starts, (reservation.start, reservation.reservation_id))]
 
     def _give_back(self, old: Reservation, at: Instant) -> None:
         """Free the rest of ``old``, except for what the hold that was to replace it needs, which

@@ -44,12 +44,28 @@ class ReservationBook(Protocol):
         """Grows with every change."""
         ...
 
+    def begun(self, now: Instant) -> list[Reservation]:
+        """Committed entries that have begun, by start; some may be over."""
+        ...
+
+    def next_start(self, now: Instant) -> Instant | None:
+        """The first start of a committed entry after ``now``."""
+        ...
+
 
 class NoReservations:
     """The book of a site that takes none, such as a replayed machine."""
 
     reservations: Mapping[str, Reservation] = {}
     changes = 0
+
+    def begun(self, now: Instant) -> list[Reservation]:
+        """None."""
+        return []
+
+    def next_start(self, now: Instant) -> Instant | None:
+        """Never."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +117,6 @@ class ReservationJobs:
         """Jobs bound to reservations that have not started, in order of submission."""
         self.inside: dict[str, dict[str, Job]] = {}
         """Reservation -> the jobs running in it, by id."""
-        self._committed: list[Reservation] = []
         self._as_of = -1
 
     def bind(self, reservation_id: str, job_ids: Iterable[str]) -> None:
@@ -118,31 +133,26 @@ class ReservationJobs:
         """Let jobs of the open queue into a reservation of the site."""
         self.access[reservation_id] = rule
 
-    def committed(self) -> list[Reservation]:
-        """Reservations that will run or are running, by start; read again when the book has
-        changed.
-        """
-        if self._as_of != self.book.changes:
-            self._as_of = self.book.changes
-            promised = (
-                each
-                for each in self.book.reservations.values()
-                if each.state is ReservationState.COMMITTED
-            )
-            self._committed = sorted(promised, key=lambda each: (each.start, each.reservation_id))
-            for gone in [each for each in self.jobs_of if each not in self.book.reservations]:
-                del self.jobs_of[gone]
-            for gone in [each for each in self.access if each not in self.book.reservations]:
-                del self.access[gone]
-        return self._committed
+    def forget_finished(self) -> None:
+        """Drop the bindings of reservations that the book no longer remembers."""
+        if self._as_of == self.book.changes:
+            return
+        self._as_of = self.book.changes
+        for gone in [each for each in self.jobs_of if each not in self.book.reservations]:
+            del self.jobs_of[gone]
+        for gone in [each for each in self.access if each not in self.book.reservations]:
+            del self.access[gone]
 
     def running_now(self, now: Instant) -> list[Reservation]:
         """Committed reservations whose time it is."""
-        return [each for each in self.committed() if each.start <= now < each.end]
+        return [each for each in self.book.begun(now) if now < each.end]
 
     def next_boundary(self, now: Instant) -> Instant | None:
         """The next start or end of a committed reservation after ``now``."""
-        edges = [edge for each in self.committed() for edge in (each.start, each.end) if edge > now]
+        edges = [each.end for each in self.running_now(now)]
+        start = self.book.next_start(now)
+        if start is not None:
+            edges.append(start)
         return min(edges, default=None)
 
     def unused_nodes(self, reservation: Reservation) -> int:
@@ -167,6 +177,7 @@ class ReservationJobs:
         Bound jobs that cannot start get their reason. ``open_jobs``: waiting jobs by id, for those
         that a reservation lists without their being bound."""
         starts: list[InsideStart] = []
+        self.forget_finished()
         if not self.waiting and not self.jobs_of and not self.access:
             return starts
         taken: set[str] = set()
@@ -211,10 +222,16 @@ class ReservationJobs:
         """Jobs that run in a reservation which is over or cancelled."""
         if not self.inside:
             return []
-        live = {each.reservation_id for each in self.committed()}
         return [
-            job for key, jobs in self.inside.items() if key not in live for job in jobs.values()
+            job
+            for key, jobs in self.inside.items()
+            if not self._is_committed(key)
+            for job in jobs.values()
         ]
+
+    def _is_committed(self, reservation_id: str) -> bool:
+        entry = self.book.reservations.get(reservation_id)
+        return entry is not None and entry.state is ReservationState.COMMITTED
 
     def _candidates(self, reservation: Reservation, open_jobs: Mapping[str, Job]) -> list[Job]:
         key = reservation.reservation_id

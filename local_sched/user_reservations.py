@@ -221,7 +221,7 @@ def limited_room(
     """
     if limits.window_node_seconds_max is None and limits.of(request.account) == AccountLimits():
         return room
-    live = counted(calendar.live(), now, leaving_out=replaced_id)
+    live = counted(calendar.unordered_live(), now, leaving_out=replaced_id)
     refusal = refuse_by_account(limits, request, live)
     if refusal is not None:
         told = f"{calendar.site}: {refusal.message}"
