@@ -33,6 +33,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import ClassVar
 
 from gridcore.errors import ConflictError, InputError
 from gridcore.instants import Instant
@@ -48,6 +49,9 @@ class AvailabilityProfile:
     """
 
     __slots__ = ("capacity", "free", "times")
+
+    names_nodes: ClassVar[bool] = False
+    """True where a booking keeps particular nodes (``gridcore.node_sets``)."""
 
     capacity: int
     """Nodes owned; no step may ever show more free than this."""

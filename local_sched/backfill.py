@@ -197,6 +197,8 @@ class Backfill:
         self._holders = []
         self._is_blocked = False
         for served, job in enumerate(jobs, start=1):
+            if profile.names_nodes:
+                self._unplace(job)  # its nodes are chosen anew as well
             planned = job.planned_start
             if planned is None:
                 start = profile.earliest_fit(job.nodes, job.limit_s, now)

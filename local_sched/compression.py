@@ -69,6 +69,8 @@ class Compression:
 
         ``find_place`` is called for jobs that have none.
         """
+        if profile.names_nodes:
+            return self._choose_anew(profile, jobs, now, find_place)
         searched, others = self._share_out(jobs)
         loose_from, loose_until = max(self._loose_from, now), self._loose_until
         left_from, left_until = FAR, -FAR
@@ -102,6 +104,25 @@ class Compression:
             return min(earliest, self._start_at_once(profile, others, now, find_place))
         self._loose_from, self._loose_until = left_from, left_until
         return earliest
+
+    def _choose_anew(
+        self,
+        profile: AvailabilityProfile,
+        jobs: Sequence[Job],
+        now: Instant,
+        find_place: Callable[[Job, Instant], None],
+    ) -> Instant:
+        """The plain loop, where bookings keep their nodes: each job gives up place and nodes and
+        takes the earliest place and the lowest nodes, also when its start stays."""
+        for job in jobs:
+            if job.planned_start is not None:
+                end = job.planned_start + job.limit_s
+                profile.unbook(job.nodes, job.planned_start, end)
+                job.planned_start = None
+            find_place(job, now)
+        return min(
+            (job.planned_start for job in jobs if job.planned_start is not None), default=FAR
+        )
 
     def _share_out(self, jobs: Sequence[Job]) -> tuple[Sequence[Job], Sequence[Job]]:
         """Whom this pass searches for, in order, and who is only asked whether he can start now."""

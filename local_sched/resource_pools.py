@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from gridcore.errors import ConflictError, InputError
 from gridcore.instants import Instant
+from gridcore.node_sets import lowest_bits
 from gridcore.profile import AvailabilityProfile
 from local_sched.backfill import Backfill, BackfillRule
 from local_sched.compression import FAR
@@ -65,20 +66,6 @@ class NodeNames:
             return 1 << self.names.index(name)
         except ValueError:
             raise InputError(f"no node is called {name[:80]!r}") from None
-
-
-def lowest_bits(mask: int, count: int) -> int | None:
-    """The ``count`` lowest set bits of ``mask``, or ``None``; by bisection, not bit by bit."""
-    if mask.bit_count() < count:
-        return None
-    low, high = 0, mask.bit_length()
-    while low < high:
-        middle = (low + high) // 2
-        if (mask & ((1 << middle) - 1)).bit_count() >= count:
-            high = middle
-        else:
-            low = middle + 1
-    return mask & ((1 << low) - 1)
 
 
 class ResourcePool:

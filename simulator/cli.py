@@ -40,7 +40,8 @@ def replay(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="fcfs, sjf, edf, easy, easy-sjbf, conservative, replan; several allowed."
+            help="fcfs, sjf, edf, easy, easy-sjbf, conservative or replan; with named- in front a"
+            " job keeps particular processors. Several allowed."
         ),
     ] = None,
     procs: Annotated[
@@ -64,7 +65,7 @@ def replay(
 ) -> None:
     """Serve a log under one or more policies and compare what comes out."""
     from simulator.metrics import measure
-    from simulator.replay import TieRule
+    from simulator.replay import NAMED_PREFIX, TieRule
     from simulator.replay import policy as policy_named
     from simulator.replay import replay as serve
     from simulator.replay_report import PolicyRun, starts_path, write_starts
@@ -81,7 +82,14 @@ def replay(
         for name, config in configs.items():
             progress.policy(name, len(loaded.jobs))
             before = time.process_time()
-            schedule = serve(loaded.jobs, loaded.procs, config, TieRule(ties), progress.serving)
+            schedule = serve(
+                loaded.jobs,
+                loaded.procs,
+                config,
+                TieRule(ties),
+                progress.serving,
+                keeps_nodes=name.startswith(NAMED_PREFIX),
+            )
             cpu_s = time.process_time() - before
             metrics = measure(loaded.jobs, schedule, loaded.procs)
             runs.append(PolicyRun(policy=name, starts=schedule, metrics=metrics, cpu_s=cpu_s))

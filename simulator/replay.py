@@ -15,6 +15,7 @@ from typing import Final
 
 from gridcore.errors import InputError
 from gridcore.instants import Instant
+from gridcore.node_sets import NamedNodes, NodeSetProfile
 from gridcore.profile import AvailabilityProfile
 from local_sched.jobs import Job
 from local_sched.policies.registry import policy_named
@@ -43,11 +44,15 @@ class TieRule(enum.StrEnum):
     """All ends and all arrivals, then one cycle: what a live site does (AccaSim, batsched)."""
 
 
+NAMED_PREFIX: Final = "named-"
+"""``named-easy``: the same policy on a machine where a job keeps particular processors."""
+
+
 def policy(name: str) -> SchedulerConfig:
     """A scheduler's configuration with the policy called ``name``; ``InputError`` lists the
     known.
     """
-    chosen = policy_named(name)
+    chosen = policy_named(name.removeprefix(NAMED_PREFIX))
     return SchedulerConfig(order=chosen.order, backfill=chosen.backfill)
 
 
@@ -57,21 +62,25 @@ def replay(
     config: SchedulerConfig,
     ties: TieRule = TieRule.BATCH,
     progress: Callable[[int], None] | None = None,
+    *,
+    keeps_nodes: bool = False,
 ) -> list[Instant]:
     """Serve a whole trace on an empty machine; the start of each job, in the order given.
 
     ``jobs`` in submit order. ``progress`` is called with the number of jobs submitted so far.
+    ``keeps_nodes``: a job keeps particular processors, the lowest free ones, for its whole stay.
     """
-    world = ReplayWorld(jobs, _replay_scheduler(jobs, procs, config, ties), ties)
+    origin = jobs[0].submit if jobs else 0
+    profile = (NodeSetProfile if keeps_nodes else AvailabilityProfile)(procs, origin)
+    world = ReplayWorld(jobs, _replay_scheduler(profile, config, ties), ties)
     world.run(progress)
     return world.starts
 
 
 def _replay_scheduler(
-    jobs: Sequence[TraceJob], procs: int, config: SchedulerConfig, ties: TieRule
+    profile: AvailabilityProfile, config: SchedulerConfig, ties: TieRule
 ) -> LocalScheduler:
-    """The production scheduler on a machine that takes no reservations and names no nodes."""
-    profile = AvailabilityProfile(procs, jobs[0].submit if jobs else 0)
+    """The production scheduler on a machine that takes no reservations."""
     pool = ResourcePool(CLASS_NAME, profile, config.backfill, config.order)
     overrun = OverrunRule(trusts_limits=ties is TieRule.SEQUENTIAL)
     return LocalScheduler({CLASS_NAME: pool}, replace(config, overrun=overrun, history_jobs_max=0))
@@ -86,6 +95,7 @@ class ReplayWorld:
     def __init__(self, jobs: Sequence[TraceJob], scheduler: LocalScheduler, ties: TieRule) -> None:
         self.jobs = jobs
         self.scheduler = scheduler
+        self.keeps_nodes = scheduler.pools[CLASS_NAME].profile.names_nodes
         self.happen: Callable[[Instant], None] = {
             TieRule.SEQUENTIAL: self.arrival_or_end,
             TieRule.ENDS_FIRST: self.end_or_arrival,
@@ -153,7 +163,7 @@ class ReplayWorld:
         self.scheduler.submit(
             Job(
                 str(index),
-                job.procs,
+                NamedNodes(job.procs) if self.keeps_nodes else job.procs,
                 job.estimate_s,
                 now,
                 str(job.user),

@@ -12,6 +12,7 @@ from gridcore.calendar_rules import ResourceClass
 from gridcore.calendars import Calendar
 from gridcore.errors import ConflictError, InputError, NotFoundError
 from gridcore.jobs import JobSpec
+from gridcore.node_sets import lowest_bits
 from gridcore.profile import AvailabilityProfile
 from gridcore.reservations import Decline, DeclineRule
 from local_sched.admission import admit
@@ -19,7 +20,7 @@ from local_sched.backfill import BackfillRule
 from local_sched.job_queue import JobQueue
 from local_sched.jobs import Job
 from local_sched.ordering import FIRST_COME, SHORTEST_FIRST, fixed_order
-from local_sched.resource_pools import NodeNames, ResourcePool, lowest_bits
+from local_sched.resource_pools import NodeNames, ResourcePool
 from local_sched.scheduler import LocalScheduler
 from local_sched.scheduler_config import JobLimits, OverrunRule, SchedulerConfig, SchedulerMode
 from local_sched.site_scheduler import site_scheduler
