@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from simulator.replay import TieRule, policy, replay
+from simulator.replay import NAMED_PREFIX, TieRule, policy, replay
 from simulator.swf import Trace, TraceJob, read_trace
 from tests.shared_data import shared_path
 
@@ -28,6 +28,8 @@ SLICES = {
     "easy.oracle-batch": ("easy", TieRule.BATCH),
     "conservative.oracle-batch": ("conservative", TieRule.BATCH),
     "replan.oracle-batch": ("replan", TieRule.BATCH),
+    "named-easy.batsched": ("named-easy", TieRule.BATCH),
+    "named-conservative.batsched": ("named-conservative", TieRule.BATCH),
 }
 
 # program and policy in the small cases -> policy, tie rule
@@ -40,7 +42,14 @@ SMALL = {
     "cqsim replan": ("replan", TieRule.ENDS_FIRST),
     "accasim fcfs": ("fcfs", TieRule.BATCH),
     "accasim sjf": ("sjf", TieRule.BATCH),
+    "batsched named-easy": ("named-easy", TieRule.BATCH),
+    "batsched named-conservative": ("named-conservative", TieRule.BATCH),
 }
+
+
+def serve(jobs: list[TraceJob], procs: int, name: str, ties: TieRule) -> list[int]:
+    """As the command line does: ``named-`` in front means that jobs keep their processors."""
+    return replay(jobs, procs, policy(name), ties, keeps_nodes=name.startswith(NAMED_PREFIX))
 
 
 @cache
@@ -59,7 +68,7 @@ def test_kth_slice_agrees_job_by_job(file: str) -> None:
     read = [(j.job_id, j.submit, j.run_s, j.procs, j.estimate_s) for j in trace.jobs]
     fields = ("job", "submit", "run", "procs", "estimate")
     assert read == [tuple(int(row[field]) for field in fields) for row in rows]
-    starts = replay(trace.jobs, trace.procs, policy(name), ties)
+    starts = serve(trace.jobs, trace.procs, name, ties)
     differing = [
         (job.job_id, start, int(row["start"]))
         for job, start, row in zip(trace.jobs, starts, rows, strict=True)
@@ -80,6 +89,6 @@ def test_small_cases_agree_job_by_job(program: str) -> None:
             TraceJob(i, submit, run, n, estimate, -1, -1)
             for i, submit, run, n, estimate in case["jobs"]
         ]
-        if replay(jobs, case["procs"], policy(name), ties) != case["starts"][program]:
+        if serve(jobs, case["procs"], name, ties) != case["starts"][program]:
             differing.append(number)
     assert differing == []
