@@ -1,0 +1,275 @@
+"""Real daemons on loopback: a manager over two agents, a manager over that one and a third agent,
+and a user who books through them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agents.daemon import JOURNAL_FILE
+from agents.node_agent import CODEC
+from gridcore.calendar_events import ReservationChanged, ReservationGranted
+from gridcore.errors import GridError, UnavailableError
+from gridcore.reservations import (
+    Availability,
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationEvent,
+    ReservationState,
+)
+from gridio.authority import Authority
+from gridio.clock import SystemClock
+from gridio.credentials import Credential
+from gridio.gridmap import GridMap, grid_map_entry, write_grid_map
+from gridio.identity import Role
+from gridio.ids import RandomIds
+from gridio.journal_file import read_records
+from gridio.rpc.client import GrpcSite
+from tests.builders import a_request
+from tests.grid_world import until
+
+pytestmark = pytest.mark.integration
+
+CLOCK = SystemClock()
+PATIENCE_S = 30.0
+GURD = (sys.executable, "-m", "gurd.cli")
+AGENTS = {"alpha": 4, "beta": 4, "gamma": 2}
+MANAGERS = {"north": ("alpha", "beta"), "top": ("north", "gamma")}
+HOUR_S = 3600
+
+
+@dataclass
+class Tree:
+    """Five daemons and their addresses."""
+
+    root: Path
+    authority: Authority
+    ada: Credential
+    ports: dict[str, int]
+    processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
+
+    def start(self, name: str) -> None:
+        """Start one daemon, and read the line that says it serves."""
+        kind = "manager" if name in MANAGERS else "agent"
+        folder = self.root / name
+        with (folder / "log").open("a") as log:
+            process = subprocess.Popen(
+                [*GURD, kind, "--exit-with-parent", "--config", str(folder / "config.toml")],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self.processes[name] = process
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line == f"ready 127.0.0.1:{self.ports[name]}\n", (folder / "log").read_text()
+
+    def end(self, name: str, number: signal.Signals) -> int:
+        """End one daemon; its exit code."""
+        process = self.processes.pop(name)
+        process.send_signal(number)
+        assert process.stdout is not None
+        process.stdout.close()
+        return process.wait(PATIENCE_S)
+
+    @asynccontextmanager
+    async def as_ada(self, name: str) -> AsyncIterator[GrpcSite]:
+        """A user's connection."""
+        role = Role.MANAGER if name in MANAGERS else Role.SITE
+        endpoint = f"127.0.0.1:{self.ports[name]}"
+        connection = GrpcSite(endpoint, self.ada, site=name, role=role)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    def states(self, name: str) -> dict[str, ReservationEvent | None]:
+        """Reservation -> what last happened to it, by the agent's own journal."""
+        found: dict[str, ReservationEvent | None] = {}
+        for record in read_records(self.root / name / "state" / JOURNAL_FILE):
+            match CODEC.decode(record):
+                case ReservationGranted(reservation=reservation):
+                    found[reservation.reservation_id] = None
+                case ReservationChanged(reservation_id=reservation_id, event=event):
+                    found[reservation_id] = event
+        return found
+
+
+@contextmanager
+def _tree(root: Path) -> Iterator[Tree]:
+    now = CLOCK.now()
+    authority = Authority.create(root / "ca", "grid", RandomIds(), now)
+    ada = authority.issue_user("ada", root / "ada", now)
+    with _free_ports(len(AGENTS) + len(MANAGERS)) as ports:
+        names = [*AGENTS, *MANAGERS]
+        tree = Tree(root, authority, ada, dict(zip(names, ports, strict=True)))
+    for name in names:
+        _lay_out(tree, name)
+    try:
+        for name in names:
+            tree.start(name)
+        yield tree
+    finally:
+        for name in list(tree.processes):
+            tree.end(name, signal.SIGKILL)
+
+
+@contextmanager
+def _free_ports(count: int) -> Iterator[list[int]]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        yield [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _lay_out(tree: Tree, name: str) -> None:
+    folder, now = tree.root / name, CLOCK.now()
+    folder.mkdir()
+    hosts = ["127.0.0.1"]
+    listen = f'name = "{name}"\nlisten = "127.0.0.1:{tree.ports[name]}"\n'
+    if name in AGENTS:
+        tree.authority.issue_site(name, folder / "credential", now, hosts=hosts)
+        text = f'[site]\n{listen}[[classes]]\nname = "node"\nnodes = {AGENTS[name]}\n'
+        text += '[host]\nrun_as = "daemon"\n'
+    else:
+        tree.authority.issue_manager(name, folder / "credential", now, hosts=hosts)
+        text = f"[manager]\n{listen}"
+        for child in MANAGERS[name]:
+            kind = "manager" if child in MANAGERS else "agent"
+            endpoint = f"127.0.0.1:{tree.ports[child]}"
+            text += f'[[children]]\nname = "{child}"\nendpoint = "{endpoint}"\nkind = "{kind}"\n'
+    (folder / "config.toml").write_text(text)
+    entries = [grid_map_entry(tree.ada.subject, ["ada", "physics"])]
+    for manager, children in MANAGERS.items():
+        if name in children:
+            entries.append(grid_map_entry(f"/O=grid/OU=managers/CN={manager}", ["@manager"]))
+    write_grid_map(folder / "grid-mapfile", GridMap(entries))
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tree]:
+    """The five daemons, for all tests of this module."""
+    with _tree(tmp_path_factory.mktemp("tree")) as world:
+        yield world
+
+
+async def _asking_until_known(connection: GrpcSite, reservation_id: str) -> Reservation | Decline:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                return await connection.calendar.commit(reservation_id)
+            except UnavailableError:
+                await asyncio.sleep(0.2)
+
+
+async def test_booked_through_the_top_and_kept_at_the_sites(tree: Tree) -> None:
+    """Ten nodes are more than any site has: the top holds and commits at a manager and an agent,
+    and the sites' own journals say so, on behalf of the user and of nobody else.
+    """
+    start = CLOCK.now() + HOUR_S
+    wish = a_request("deep-1", nodes=10, duration_s=600, start=start)
+    async with tree.as_ada("top") as top:
+        (offered,) = await top.calendar.inquire([wish])
+        assert isinstance(offered, Availability)
+        assert offered.offers[0].nodes == 10
+        description = await top.calendar.describe()
+        assert description.is_manager
+        assert set(description.children) == {"north", "north/alpha", "north/beta", "gamma"}
+        hold = await top.calendar.reserve(wish, ttl_s=30)
+        assert isinstance(hold, Reservation)
+        group = await top.calendar.commit(hold.reservation_id)
+        assert isinstance(group, Reservation)
+        assert group.state is ReservationState.COMMITTED
+        assert {part.site: part.nodes for part in group.parts} == AGENTS
+        for part in group.parts:
+            assert tree.states(part.site)[part.reservation_id] is ReservationEvent.COMMIT
+            assert part.endpoint == f"127.0.0.1:{tree.ports[part.site]}"
+            async with tree.as_ada(part.site) as site:
+                mine = await site.site.reservations(everybody=False)
+                assert part.reservation_id in [each.reservation_id for each in mine]
+        (refused,) = await top.calendar.inquire(
+            [a_request("deep-2", nodes=1, duration_s=600, start=start)]
+        )
+        assert isinstance(refused, Decline)
+        assert (refused.rule, refused.earliest) == (DeclineRule.NO_ROOM, start + 600)
+        await top.calendar.release(group.reservation_id)
+        for part in group.parts:
+            assert tree.states(part.site)[part.reservation_id] is ReservationEvent.RELEASE
+
+
+async def test_a_manager_killed_in_the_middle_of_a_booking(tree: Tree) -> None:
+    """Killed with -9 while its commit cannot land, and started again, the manager still knows what
+    it had decided; the user who asks again learns that the group is whole.
+    """
+    wish = a_request("kill-1", nodes=8, duration_s=600, start=CLOCK.now() + 2 * HOUR_S)
+    async with tree.as_ada("north") as north:
+        hold = await north.calendar.reserve(wish, ttl_s=60)
+        assert isinstance(hold, Reservation)
+        os.kill(tree.processes["beta"].pid, signal.SIGSTOP)
+        committing = asyncio.create_task(north.calendar.commit(hold.reservation_id))
+        alpha = next(part for part in hold.parts if part.site == "alpha")
+        await asyncio.to_thread(
+            until, lambda: tree.states("alpha")[alpha.reservation_id] is not None, "a commit"
+        )
+        assert tree.end("north", signal.SIGKILL) == -signal.SIGKILL
+        committing.cancel()
+        await asyncio.gather(committing, return_exceptions=True)
+        os.kill(tree.processes["beta"].pid, signal.SIGCONT)
+        tree.start("north")
+        group = await _asking_until_known(north, hold.reservation_id)
+        assert isinstance(group, Reservation), group
+        assert group.state is ReservationState.COMMITTED
+        for part in group.parts:
+            assert tree.states(part.site)[part.reservation_id] is ReservationEvent.COMMIT
+        await north.calendar.release(group.reservation_id)
+
+
+async def test_a_killed_manager_finds_its_way_back_into_the_tree(tree: Tree) -> None:
+    """The parent's subscription heals, and the first booking afterwards uses all of the tree."""
+    assert tree.end("north", signal.SIGTERM) == 0
+    assert not (tree.root / "north" / "state" / "endpoint").exists()
+    tree.start("north")
+    wish = a_request("heal-1", nodes=10, duration_s=600, start=CLOCK.now() + 3 * HOUR_S)
+    async with tree.as_ada("top") as top, asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                answer = await top.calendar.reserve(wish, ttl_s=20)
+            except GridError:
+                answer = None
+            if isinstance(answer, Reservation):
+                break
+            await asyncio.sleep(0.2)
+        await top.calendar.release(answer.reservation_id)
+
+
+def test_a_manager_needs_a_managers_certificate(tree: Tree, tmp_path: Path) -> None:
+    """A site's certificate cannot serve as a manager's: one clear line, exit code 2."""
+    text = (tree.root / "north" / "config.toml").read_text()
+    foreign = f'[manager]\ncredential = "{tree.root}/alpha/credential"'
+    config = tmp_path / "config.toml"
+    config.write_text(text.replace("[manager]", foreign))
+    (tmp_path / "grid-mapfile").write_text("")
+    done = subprocess.run(
+        [*GURD, "manager", "--config", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "gurd: the certificate of /O=grid/OU=sites/CN=alpha is not that" in done.stderr
+    assert "gurd ca manager north" in done.stderr
