@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from gridcore.errors import NotAuthorisedError
+from gridcore.errors import NotAuthorisedError, UnavailableError
 from gridcore.ports import CalendarPort, SitePort
 
 TransportName = Literal["grpc", "ssh", "inproc"]
@@ -22,6 +22,12 @@ class IdentityNotProvenError(NotAuthorisedError):
 
     Unlike a plain ``NotAuthorisedError`` it says nothing about what the caller may do, so another
     way to the same site (SSH) is worth trying.
+    """
+
+
+class UnreachableError(UnavailableError):
+    """The door is shut: nobody listens there, no way leads there, there is no such name, or what
+    answers is something else. Another way to the same site is worth trying.
     """
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import grpc
 import grpc.aio
@@ -28,11 +28,23 @@ from gridio.rpc.wire import REQUEST_ID_KEY, TIME_KEY
 RECONNECT_WAIT_S: Final = 0.3
 """How long an attempt waits for the channel to come back before it is made anyway."""
 
-Attempt = Callable[[float], Any]
+ROAD_WAIT_S: Final = 5.0
+"""The same when the road was just made: the channel is on its way then, perhaps a long one."""
+
+
+class Road(Protocol):
+    """What must be there before a channel can lead anywhere, where that is more than an address:
+    an SSH login. It is looked after before each attempt, outside the call's deadline, because a
+    person may be typing.
+    """
+
+    async def open(self) -> bool:
+        """Make it, unless it is there; True when it was made now. A ``GridError`` says why not."""
+        ...
 
 
 class ChannelWire:
-    """Carries messages over ``open_channel()``'s channel to ``destination``."""
+    """Carries messages over ``open_channel()``'s channel to ``destination``, by ``road`` if any."""
 
     def __init__(
         self,
@@ -41,7 +53,9 @@ class ChannelWire:
         *,
         credential: Credential | None,
         clock: Clock,
+        road: Road | None = None,
     ) -> None:
+        self._road = road
         self._destination = destination
         self._open_channel = open_channel
         self._credential = credential
@@ -72,12 +86,13 @@ class ChannelWire:
     async def ask(self, verb: Verb[Q, A], question: Q) -> A:
         """One question, one answer, within the verb's deadline whatever happens."""
         loop = asyncio.get_running_loop()
+        method = await self._way(verb)
         give_up_at = loop.time() + verb.deadline_s
         attempt = 0
         while True:
             attempt += 1
             sent_at = self._clock.now_precise()
-            call = self._method(verb)(
+            call = method(
                 question, timeout=max(0.001, give_up_at - loop.time()), metadata=_metadata()
             )
             try:
@@ -90,6 +105,7 @@ class ChannelWire:
                 await self._reconnected(give_up_at)
                 if loop.time() >= give_up_at:
                     raise why from error
+                method = await self._way(verb)
                 continue
             self._measure(sent_at, await call.trailing_metadata())
             return answer
@@ -102,7 +118,8 @@ class ChannelWire:
         has_begun = False
         while True:
             attempt += 1
-            call = self._method(verb)(question, timeout=verb.deadline_s, metadata=_metadata())
+            method = await self._way(verb)
+            call = method(question, timeout=verb.deadline_s, metadata=_metadata())
             try:
                 async for answer in call:
                     has_begun = True
@@ -118,8 +135,9 @@ class ChannelWire:
 
     async def tell(self, verb: Verb[Q, A], parts: AsyncIterable[Q]) -> A:
         """Many parts, one answer; each part is written before the next is asked for."""
+        method = await self._way(verb)
         sent_at = self._clock.now_precise()
-        call = self._method(verb)(timeout=verb.deadline_s, metadata=_metadata())
+        call = method(timeout=verb.deadline_s, metadata=_metadata())
         try:
             async for part in parts:
                 try:
@@ -135,6 +153,13 @@ class ChannelWire:
         finally:
             call.cancel()
         return answer
+
+    async def _way(self, verb: AnyVerb) -> Any:
+        """How to call ``verb``; the road is open."""
+        method = self._method(verb)
+        if self._road is not None and await self._road.open():
+            await self._reconnected(asyncio.get_running_loop().time() + ROAD_WAIT_S, ROAD_WAIT_S)
+        return method
 
     def _method(self, verb: AnyVerb) -> Any:
         method = self._methods.get(verb.path)
@@ -155,12 +180,12 @@ class ChannelWire:
             )
         return method
 
-    async def _reconnected(self, give_up_at: float) -> None:
+    async def _reconnected(self, give_up_at: float, wait_max_s: float = RECONNECT_WAIT_S) -> None:
         """Wait for the channel to be ready again, but not for long."""
         channel = self._channel
         if channel is None:
             return
-        wait_s = min(RECONNECT_WAIT_S, give_up_at - asyncio.get_running_loop().time())
+        wait_s = min(wait_max_s, give_up_at - asyncio.get_running_loop().time())
         try:
             async with asyncio.timeout(max(0.0, wait_s)):
                 await channel.channel_ready()

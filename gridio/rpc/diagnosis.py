@@ -16,7 +16,7 @@ from typing import Final
 
 from gridcore.errors import GridError, UnavailableError
 from gridio.clock import Clock
-from gridio.connections import IdentityNotProvenError
+from gridio.connections import IdentityNotProvenError, UnreachableError
 from gridio.credentials import Credential, check_credential
 from gridio.identity import renewal_hint, role_of
 
@@ -75,7 +75,7 @@ async def diagnose(
                 hint="another authority signed it, or it has expired by the site's clock",
             )
     except TimeoutError:
-        return UnavailableError(
+        return UnreachableError(
             f"{attempted}: {destination.endpoint} does not answer",
             hint="a firewall may be in the way, or the machine is off",
         )
@@ -116,7 +116,7 @@ async def _try_tls(
     try:
         await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as fault:
-        return UnavailableError(
+        return UnreachableError(
             f"{attempted}: the host name {host} is not known ({fault.strerror})",
             hint="check the site's address and the network",
         )
@@ -130,12 +130,12 @@ async def _try_tls(
     except ssl.SSLError as fault:
         return _alert(credential, fault, attempted) or _no_tls(destination, attempted)
     except ConnectionRefusedError:
-        return UnavailableError(
+        return UnreachableError(
             f"{attempted}: nothing listens at {destination.endpoint} (connection refused)",
             hint="check the address, or ask whoever runs the site to start it",
         )
     except OSError as fault:
-        return UnavailableError(
+        return UnreachableError(
             f"{attempted}: no connection to {destination.endpoint} ({fault.strerror or fault})",
             hint="check the network",
         )
@@ -217,7 +217,7 @@ def _alert(credential: Credential, fault: ssl.SSLError, attempted: str) -> GridE
 
 
 def _no_tls(destination: Destination, attempted: str) -> GridError:
-    return UnavailableError(
+    return UnreachableError(
         f"{attempted}: what listens at {destination.endpoint} does not speak TLS",
         hint="check the port",
     )

@@ -1,0 +1,88 @@
+"""One site through the user's SSH login: the same ports as ``GrpcSite``, over the same messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grpc.aio
+
+from gridcore.ports import CalendarPort, SitePort
+from gridio.clock import Clock, SystemClock
+from gridio.connections import ClockSkew, TransportName
+from gridio.rpc.calendar_client import WireCalendar
+from gridio.rpc.channel_wire import ChannelWire
+from gridio.rpc.client import CLIENT_OPTIONS
+from gridio.rpc.diagnosis import Destination
+from gridio.rpc.site_client import WireSite
+from gridio.ssh.prompting import Prompter
+from gridio.ssh.target import SshTarget
+from gridio.ssh.tunnel import Tunnel
+
+
+class SshSite:
+    """A ``SiteConnection`` to the agent of the machine where ``login`` leads.
+
+    gRPC runs through the login to the agent's local socket, where the kernel says who has come: the
+    account that logged in, and nobody else. Nothing is connected before the first call; a login
+    that broke is made again by the next one. Belongs to the event loop of its first call.
+    """
+
+    def __init__(
+        self,
+        login: str,
+        *,
+        agent_socket: str = "",
+        site: str = "",
+        config: Path | None = None,
+        prompter: Prompter | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """``login``: ``[user@]host[:port]`` or an alias of ``~/.ssh/config`` (``config`` instead).
+        ``agent_socket``: the agent's socket at the far end. ``prompter``: asks the user, when the
+        server wants more than keys. ``InputError`` for a login or path that cannot be.
+        """
+        target = SshTarget.parse(login)
+        self._endpoint = f"ssh:{login}"
+        self._tunnel = Tunnel(target, agent_socket=agent_socket, config=config, prompter=prompter)
+        clock = clock or SystemClock()
+        self._wire = ChannelWire(
+            Destination(endpoint=self._endpoint, site=site),
+            self._open_channel,
+            credential=None,
+            clock=clock,
+            road=self._tunnel,
+        )
+        self._calendar = WireCalendar(self._wire, clock)
+        self._site = WireSite(self._wire, clock)
+
+    @property
+    def calendar(self) -> CalendarPort:
+        """The site's calendar."""
+        return self._calendar
+
+    @property
+    def site(self) -> SitePort:
+        """The site for its own users."""
+        return self._site
+
+    @property
+    def transport(self) -> TransportName:
+        """``ssh``."""
+        return "ssh"
+
+    @property
+    def endpoint(self) -> str:
+        """``ssh:`` and the login as it was given."""
+        return self._endpoint
+
+    def skew_s(self) -> ClockSkew | None:
+        """The best estimate of the site's clock minus ours; ``None`` before the first answer."""
+        return self._wire.skew_s()
+
+    async def close(self) -> None:
+        """End the calls, the login, and what was made for them at this end."""
+        await self._wire.close()
+        await self._tunnel.close()
+
+    def _open_channel(self) -> grpc.aio.Channel:
+        return grpc.aio.insecure_channel(self._tunnel.endpoint, options=CLIENT_OPTIONS)

@@ -1,0 +1,197 @@
+"""From a local socket to the agent's, through a login that is made when a call needs it.
+
+Only ``open``, and so only a call, logs in and starts a bridge; it has the bridge running and heard
+from it before gRPC connects to the local socket. gRPC's own reconnecting meets a closed door. So a
+refused key is tried once a call and not five times a second, and every fault of the login reaches
+the caller in its own words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import paramiko
+
+from gridcore.errors import UnavailableError
+from gridio.connections import UnreachableError
+from gridio.ssh.far_end import start_bridge
+from gridio.ssh.login import Login
+from gridio.ssh.private_socket import PrivateSocket
+from gridio.ssh.prompting import Prompter
+from gridio.ssh.relay import Relay
+from gridio.ssh.remote_command import bridge_command
+from gridio.ssh.target import SshTarget
+
+T = TypeVar("T")
+
+JOIN_S: Final = 5.0
+"""How long closing waits for a thread that is busy with the network."""
+
+
+class Tunnel:
+    """One login and its bridges; a ``gridio.rpc.channel_wire.Road``."""
+
+    def __init__(
+        self,
+        target: SshTarget,
+        *,
+        agent_socket: str = "",
+        config: Path | None = None,
+        prompter: Prompter | None = None,
+    ) -> None:
+        """``agent_socket``: path at the far end; empty: the usual place. ``config``: instead of
+        ``~/.ssh/config``.
+        """
+        self._target = target
+        self._command = bridge_command(agent_socket)
+        self._config = config
+        self._prompter = prompter
+        self._lock = threading.Lock()
+        """Guards what follows: the threads and the event loop meet here."""
+        self._login: Login | None = None
+        self._spare: tuple[paramiko.Channel, bytes] | None = None
+        """A bridge that runs and waits for its connection, with what it has said already."""
+        self._relays: list[Relay] = []
+        self._local: PrivateSocket | None = None
+        self._is_closed = False
+        self._opening: asyncio.Future[None] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """``unix:/path`` of the local end, which listens from now on."""
+        if self._local is None:
+            self._local = PrivateSocket(self._welcome)
+        return f"unix:{self._local.path}"
+
+    async def open(self) -> bool:
+        """See ``Road``. Callers at the same time share one attempt."""
+        if self._is_closed:
+            raise UnavailableError(f"the connection to {self._target.host} is closed")
+        if self._leads_there():
+            return False
+        if self._opening is None:
+            self._opening = self._in_thread(self._dig)
+            self._opening.add_done_callback(self._opened)
+        await asyncio.shield(self._opening)
+        return True
+
+    async def close(self) -> None:
+        """End bridges, login, socket and threads. Twice is the same as once."""
+        with self._lock:
+            self._is_closed = True
+            login, self._login, self._spare = self._login, None, None
+            relays, self._relays = self._relays, []
+        local, self._local = self._local, None
+
+        def end() -> None:
+            for relay in relays:
+                relay.close()
+            if login is not None:
+                login.close()
+            if local is not None:
+                local.close()
+            for relay in relays:
+                relay.join(JOIN_S)
+
+        await self._in_thread(end)
+        if self._opening is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(asyncio.shield(self._opening), JOIN_S)
+
+    # -- in threads --------------------------------------------------------------------------------
+
+    def _dig(self) -> None:
+        """Have a bridge running. A login that turns out to be dead is made once more."""
+        login = self._login
+        if login is not None and login.is_alive:
+            try:
+                self._start(login)
+                return
+            except UnreachableError:
+                login.close()
+        elif login is not None:
+            login.close()
+        login = Login(self._target, config=self._config, prompter=self._prompter)
+        with self._lock:
+            if self._is_closed:
+                raise UnavailableError(f"the connection to {self._target.host} is closed")
+            self._login = login
+        try:
+            login.connect()
+        except BaseException:
+            login.close()
+            raise
+        self._start(login)
+
+    def _start(self, login: Login) -> None:
+        channel = login.open_session()
+        try:
+            said = start_bridge(channel, self._command, self._target.host)
+        except BaseException:
+            channel.close()
+            raise
+        with self._lock:
+            if not self._is_closed:
+                self._spare = channel, said
+                return
+        channel.close()
+
+    def _welcome(self, connection: socket.socket) -> None:
+        """gRPC has connected: give it the bridge that waits, or close the door."""
+        with self._lock:
+            spare, self._spare = self._spare, None
+            if spare is None or self._is_closed:
+                connection.close()
+                return
+            channel, said = spare
+            relay = Relay(connection, channel, said, f"ssh {self._target.host}")
+            self._relays = [each for each in self._relays if each.is_alive]
+            self._relays.append(relay)
+            relay.start()
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _leads_there(self) -> bool:
+        with self._lock:
+            if self._login is None or not self._login.is_alive:
+                return False
+            if self._spare is not None and not self._spare[0].closed:
+                return True
+            return any(relay.is_alive for relay in self._relays)
+
+    def _opened(self, opening: asyncio.Future[None]) -> None:
+        self._opening = None
+        if not opening.cancelled():
+            opening.exception()  # Whoever waits is told; nobody may be waiting any more.
+
+    def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Run ``work`` in a thread that nobody has to wait for: the loop's own threads would keep
+        the program from ending while somebody does not type a password.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def tell(result: T | None, fault: BaseException | None) -> None:
+            if future.done():
+                return
+            if fault is not None:
+                future.set_exception(fault)
+            else:
+                future.set_result(result)  # type: ignore[arg-type]
+
+        def run() -> None:
+            try:
+                result, fault = work(), None
+            except Exception as found:
+                result, fault = None, found
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(tell, result, fault)
+
+        threading.Thread(target=run, name=f"ssh {self._target.host}", daemon=True).start()
+        return future
