@@ -15,6 +15,7 @@ The true run time of a ``TraceJob`` is for the simulated world only: no schedule
 
 from __future__ import annotations
 
+import enum
 import gzip
 import math
 from collections.abc import Callable, Iterator
@@ -29,6 +30,28 @@ LINE_LENGTH_MAX = 4096
 """Longest line accepted, in characters; a real line has about 120."""
 
 PROGRESS_LINES = 20_000
+
+
+class RunTime(enum.StrEnum):
+    """Which field tells how long a job ran."""
+
+    WALL_CLOCK = "wall-clock"
+    """Field 4."""
+    CPU = "cpu"
+    """Field 6, CPU seconds a processor: what a job would have taken on a machine of its own where
+    the log is of one that was time-shared (LANL CM-5). A job of less than a second counts as one.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingRule:
+    """How the lines of a log are understood; the default is the convention of this file."""
+
+    run_time: RunTime = RunTime.WALL_CLOCK
+    cuts_at_estimate: bool = True
+    """False: a job that ran past its estimate keeps its run time, and its estimate is raised to
+    that.
+    """
 
 
 class TraceJob(NamedTuple):
@@ -60,7 +83,7 @@ class TraceReport:
     dropped_too_large: int = 0
     """Jobs larger than the machine."""
     capped_at_estimate: int = 0
-    """Kept jobs that ran past their estimate in the log."""
+    """Kept jobs that ran past their estimate in the log, cut or not."""
     without_estimate: int = 0
     out_of_order: int = 0
     """Kept jobs submitted before a job of an earlier line; they were sorted in."""
@@ -87,6 +110,7 @@ def read_trace(
     procs: int | None = None,
     limit: int | None = None,
     progress: Callable[[int], None] | None = None,
+    rule: ReadingRule | None = None,
 ) -> Trace:
     """Read a log for a machine of ``procs`` processors (default: the header's ``MaxProcs``).
 
@@ -99,7 +123,7 @@ def read_trace(
     if machine < 1:
         raise InputError(f"a machine has at least 1 processor, not {machine}")
     report = TraceReport()
-    jobs = list(_kept(path, machine, report, progress))
+    jobs = list(_kept(path, machine, report, progress, rule or ReadingRule()))
     if report.out_of_order:
         jobs.sort(key=lambda job: job.submit)
     return Trace(path=path, procs=machine, jobs=jobs[:limit], report=report)
@@ -154,7 +178,11 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _kept(
-    path: Path, procs_max: int, report: TraceReport, progress: Callable[[int], None] | None
+    path: Path,
+    procs_max: int,
+    report: TraceReport,
+    progress: Callable[[int], None] | None,
+    rule: ReadingRule,
 ) -> Iterator[TraceJob]:
     latest = 0
     for number, line in _lines(path):
@@ -163,7 +191,7 @@ def _kept(
         report.lines += 1
         if progress is not None and report.lines % PROGRESS_LINES == 0:
             progress(report.lines)
-        job = _job(path, number, line, procs_max, report)
+        job = _job(path, number, line, procs_max, report, rule)
         if job is None:
             continue
         if job.submit < latest:
@@ -174,7 +202,7 @@ def _kept(
 
 
 def _job(
-    path: Path, number: int, line: str, procs_max: int, report: TraceReport
+    path: Path, number: int, line: str, procs_max: int, report: TraceReport, rule: ReadingRule
 ) -> TraceJob | None:
     words = line.split()
     if len(words) != SWF_FIELDS:
@@ -184,6 +212,8 @@ def _job(
     except ValueError:
         values = _decimals(path, number, words)
     job_id, submit, run_s = values[0], values[1], values[3]
+    if rule.run_time is RunTime.CPU and run_s > 0:
+        run_s = max(values[5], 1) if values[5] >= 0 else -1
     if run_s <= 0:
         report.dropped_no_run_time += 1
         return None
@@ -204,7 +234,10 @@ def _job(
         estimate_s = run_s
     elif run_s > estimate_s:
         report.capped_at_estimate += 1
-        run_s = estimate_s
+        if rule.cuts_at_estimate:
+            run_s = estimate_s
+        else:
+            estimate_s = run_s
     return TraceJob(job_id, submit, run_s, procs, estimate_s, values[11], values[12])
 
 
