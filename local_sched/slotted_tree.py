@@ -149,16 +149,18 @@ class SlottedTree:
     ) -> tuple[str, Instant] | None:
         """The member with the earliest first fit before ``before``.
 
-        On a tie home, then who has lent least so far (the paper's prototype favoured low numbers,
-        footnote 3), then the order of the members.
+        On a tie home, then the smallest, where least room is spoilt for large jobs, then who has
+        lent least so far (the paper's prototype favoured low numbers, footnote 3), then the order
+        of the members.
         """
-        best: tuple[tuple[Instant, bool, int], str] | None = None
+        best: tuple[tuple[Instant, bool, int, int], str] | None = None
         for name, member in self.members.items():
             if only_new and not member.calendar.has_new_room:
                 continue
             start = member.first_start(job, before)
             if start is not None:
-                rank = (start, name != home, self.trade.accounts[name].lent)
+                lent = self.trade.accounts[name].lent
+                rank = (start, name != home, member.calendar.nodes, lent)
                 if best is None or rank < best[0]:
                     best = rank, name
                 before = min(before, start + 1)
