@@ -137,6 +137,8 @@ class Booking:
         if refusals:
             reason = f"a hold was lost before its commit: {refusals[0].message}"
             lost = Decline(rule=DeclineRule.CHANGED, message=reason)
+            await self._log.write(UndoAsked(reason=reason))
+            await self._call_off(trip)
             return await self.undo(itinerary, lost)
         booked = tuple(
             self._leg(leg.name, each, LegState.BOOKED)
@@ -154,11 +156,16 @@ class Booking:
         why: Decline | None = None,
     ) -> Itinerary:
         """Give up a trip that was about to be decided; ``why`` as for ``undo``. The acceptors are
-        asked first: only what can never become a COMMIT any more, or is one already, may be
-        released.
+        asked first: what can never become a COMMIT any more may be released, and what is one
+        already is called off as a whole.
         """
+        await self._log.write(UndoAsked(reason=why.message if why else CANCELLED))
         trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
-        await decide(trip, self._destinations, self._clock, run_id=self._run_id, wish=Outcome.ABORT)
+        outcome = await decide(
+            trip, self._destinations, self._clock, run_id=self._run_id, wish=Outcome.ABORT
+        )
+        if outcome is Outcome.COMMIT:
+            await self._call_off(trip)
         return await self.undo(itinerary, why)
 
     async def cancel(
@@ -169,13 +176,7 @@ class Booking:
         """
         await self._log.write(UndoAsked(reason=CANCELLED))
         trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
-        await decide(
-            trip,
-            self._destinations,
-            self._clock,
-            run_id=self._run_id,
-            question=trip.cancellation,
-        )
+        await self._call_off(trip)
         return await self.undo(itinerary, None)
 
     async def undo(self, itinerary: Itinerary, why: Decline | None) -> Itinerary:
@@ -198,6 +199,13 @@ class Booking:
             released = tuple(replace(leg, state=LegState.RELEASED) for leg in itinerary.legs)
             return replace(itinerary, legs=released).moved_to(TripState.CANCELLED)
         return itinerary.declined(why)
+
+    async def _call_off(self, trip: TripRef) -> None:
+        """Have the acceptors remember that a decided trip is cancelled, for sites that cannot be
+        told now: they ask before their leg starts.
+        """
+        question = trip.cancellation
+        await decide(trip, self._destinations, self._clock, run_id=self._run_id, question=question)
 
     # -- one attempt -------------------------------------------------------------------------------
 
