@@ -211,3 +211,28 @@ async def test_ctrl_c_at_any_turn_leaves_nothing(tmp_path: Path, steps: int) -> 
         else:
             assert isinstance(result, Itinerary), (turn, result)
             assert result.state is TripState.BOOKED
+
+
+async def test_ctrl_c_with_a_site_that_cannot_be_told_leaves_no_half(tmp_path: Path) -> None:
+    """Cancelled at any turn, and one site hears no release: whole or absent also when nobody ever
+    says resume. What was decided already is cancelled as a whole, what was not is decided against.
+    """
+    wrong = []
+    for turn in range(5, 110):
+        for site in SITES:
+            world = FaultWorld(tmp_path, *SITES)
+            world.mishaps = (
+                Mishap(site, "release", 1, Fault.SITE_GONE),
+                Mishap(site, "release_request", 1, Fault.SITE_GONE),
+            )
+            task = asyncio.ensure_future(world.laptop().book(world.metajob()))
+            for _ in range(turn):
+                await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, not a time
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await bring_to_rest(world, resume=False)
+            legs = world.live_legs()
+            is_whole = all(each == [ReservationState.COMMITTED] for each in legs.values())
+            if any(legs.values()) and not is_whole:
+                wrong.append(f"turn {turn}, {site} not told: {legs}")
+    assert wrong == []
