@@ -9,9 +9,14 @@ test.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.sshd_world import SshUser
 
 # No deadline: two cores are shared, and one slow example says nothing about a rule.
 settings.register_profile(
@@ -54,6 +59,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def golden_update(pytestconfig: pytest.Config) -> bool:
     """Tell a golden test whether to rewrite its expected text; the diff is then reviewed."""
     return bool(pytestconfig.getoption("--golden-update"))
+
+
+@pytest.fixture(scope="session")
+def ssh_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshUser]:
+    """A user of one real SSH server for all tests that only log in there."""
+    from tests.sshd_world import Sshd, SshUser
+
+    folder = tmp_path_factory.mktemp("ssh")
+    sshd = Sshd(folder / "sshd")
+    sshd.start()
+    try:
+        yield SshUser(folder / "laptop", sshd)
+    finally:
+        sshd.kill()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

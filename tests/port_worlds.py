@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gridcore.callers import Caller
 from gridcore.reservations import (
     Reservation,
@@ -23,10 +25,11 @@ from gridio.rpc.server import GridServer
 from tests.builders import a_request
 from tests.certificate_scenes import a_site, a_user, an_authority
 from tests.fake_services import FakeSite
+from tests.sshd_world import SshUser
 
 NOW = 1_000_000
 
-CARRIERS = ("inproc", "codec", "tls", "local")
+CARRIERS = ("inproc", "codec", "tls", "local", "ssh")
 
 
 @dataclass
@@ -58,9 +61,10 @@ def _identify(peer: Peer) -> Caller:
 
 @asynccontextmanager
 async def a_world(
-    carrier: str, tmp_path: Path, credentials: tuple[Credential, Credential]
+    request: pytest.FixtureRequest, tmp_path: Path, credentials: tuple[Credential, Credential]
 ) -> AsyncIterator[World]:
     """The same site behind each carrier."""
+    carrier = request.param
     clock = ManualClock(NOW)
     site = FakeSite(clock, tmp_path)
     caller = Caller(subject="/O=grid/OU=users/CN=ada", login="ada")
@@ -82,7 +86,11 @@ async def a_world(
             local = LocalSocket(path=tmp_path / "front.sock")
             server = GridServer(site, _identify, local=local, clock=clock, site="lab")
             await stack.enter_async_context(server)
-            connection = GrpcSite(server.endpoint, site="lab", clock=clock)
+            if carrier == "ssh":
+                user: SshUser = request.getfixturevalue("ssh_user")
+                connection = user.connect(local.path, clock=clock)
+            else:
+                connection = GrpcSite(server.endpoint, site="lab", clock=clock)
         stack.push_async_callback(connection.close)
         yield World(carrier, site, clock, connection)
 

@@ -116,7 +116,8 @@ class Sshd:
                     "AllowStreamLocalForwarding no",
                     "UseDNS no",
                     "MaxStartups 100",
-                    f'SetEnv PATH="{tools}:/usr/bin:/bin"',
+                    # bash reads no start-up files of the user's when it thinks it is an inner shell.
+                    f'SetEnv PATH="{tools}:/usr/bin:/bin" SHLVL=1',
                     "",
                 ]
             )

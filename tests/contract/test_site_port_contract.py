@@ -1,7 +1,7 @@
 """What the site port promises, over everything that carries it.
 
-Nothing at all, the codec, mutual TLS on loopback, and the local socket with its front door. Callers
-cannot tell the difference.
+Nothing at all, the codec, mutual TLS on loopback, the local socket with its front door, and a real
+SSH login that leads there. Callers cannot tell the difference.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def world(
     request: pytest.FixtureRequest, tmp_path: Path, credentials: tuple[Credential, Credential]
 ) -> AsyncIterator[World]:
     """The same site behind each carrier."""
-    async with a_world(request.param, tmp_path, credentials) as made:
+    async with a_world(request, tmp_path, credentials) as made:
         yield made
 
 
