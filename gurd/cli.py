@@ -3,6 +3,7 @@
     gurd agent --config site.toml          serve one node
     gurd manager --config manager.toml     serve a calendar manager
     gurd check-config FILE                 say what is wrong with a configuration, start nothing
+    gurd bridge --socket PATH              the far end of somebody's SSH login (docs/ssh.md)
     gurd ca ...                            the grid's certificate authority
 
 Exit codes as everywhere (docs/exit-codes.md): 0 done, 2 wrong usage or configuration, 4
@@ -23,6 +24,8 @@ from typing import Annotated, Final
 import typer
 
 from gridcore.errors import GridError, InputError
+from gridio.ssh import bridge
+from gridio.ssh.bridge import DEFAULT_SOCKET
 from gurd.ca import ca_app
 
 PR_SET_PDEATHSIG: Final = 1
@@ -66,10 +69,9 @@ def manager(config: ConfigOption, exit_with_parent: ParentOption = False) -> Non
     """Serve a calendar manager over agents and other managers."""
 
     def serve() -> None:
+        from gridio.logs import configure_logging
         from manager.daemon import run_manager
         from manager.manager_config import load_manager_config
-
-        from gridio.logs import configure_logging
 
         if exit_with_parent:
             _die_with_parent()
@@ -89,12 +91,11 @@ def check_config(
     def check() -> None:
         import tomllib
 
-        from manager.manager_config import load_manager_config
-
         from agents.site_config import load_site_config
         from gridio.clock import SystemClock
         from gridio.credentials import Usage, load_credential, require_credential
         from gridio.gridmap import load_grid_map
+        from manager.manager_config import load_manager_config
 
         try:
             is_manager = "manager" in tomllib.loads(file.read_text(encoding="utf-8"))
@@ -109,8 +110,16 @@ def check_config(
     _guarded(check)
 
 
+@app.command("bridge")
+def bridge_command(
+    socket: Annotated[str, typer.Option(help="The agent's local socket.")] = DEFAULT_SOCKET,
+) -> None:
+    """Join standard input and output to the agent's socket: what an SSH login starts."""
+    raise typer.Exit(bridge.bridge(socket))
+
+
 def main() -> None:
-    """Entry point of the ``gurd`` command."""
+    """``python -m gurd.cli``; the command itself begins in ``gurd.entry``."""
     # gRPC's library writes of failed handshakes to standard error too; we say it better.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     app()
