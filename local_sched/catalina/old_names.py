@@ -223,6 +223,7 @@ OLD_COMMANDS: Final[Mapping[str, OldCommand]] = {
 """By the original's name."""
 
 _CONFIGURATION: Final = "it is said in the site's configuration file: docs/site-configuration.md"
+_NO_ORDER: Final = "the agent's local socket takes no orders about the site itself"
 _DAEMON: Final = "the agent does this by itself: docs/site-configuration.md"
 NO_COUNTERPART: Final[Mapping[str, str]] = {
     "set_res": "reserve with set-res; exact start and end make it a fixed one",
@@ -230,14 +231,14 @@ NO_COUNTERPART: Final[Mapping[str, str]] = {
     "show_bf-all": "ask for one shape with show-windows",
     "show_config": _CONFIGURATION,
     "set_config": _CONFIGURATION,
-    "show_standing_res": _CONFIGURATION,
-    "create_standing_res": _CONFIGURATION,
-    "cancel_standing_res": _CONFIGURATION,
-    "create_system_res": _CONFIGURATION,
+    "show_standing_res": _NO_ORDER,
+    "create_standing_res": _NO_ORDER,
+    "cancel_standing_res": _NO_ORDER,
+    "create_system_res": _NO_ORDER,
     "update_qos": "the service is chosen at submission: submit --qos",
     "update_preemption": "jobs are not preempted here",
-    "update_local_admin": _CONFIGURATION,
-    "update_system_priority": _CONFIGURATION,
+    "update_local_admin": _NO_ORDER,
+    "update_system_priority": _NO_ORDER,
     "res_status": _DAEMON,
     "resproepi": _DAEMON,
     "initialize_dbs": _DAEMON,
