@@ -9,6 +9,7 @@ must not follow it to where the task itself could not go.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import pwd
@@ -25,6 +26,7 @@ CHUNK_BYTES: Final = 256 * 1024
 """One message of a transfer: large enough to be cheap, small enough for the message limit."""
 PATH_DEPTH_MAX: Final = 32
 FILES_MAX: Final = 20_000
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 PART_SUFFIX: Final = ".part"
 """A file that is not complete yet has this ending; a transfer that was interrupted goes on with it.
 """
@@ -41,8 +43,13 @@ class Areas:
         """The area's folder, made on first use. Only its owner (and the daemon) can look inside."""
         path = self.path_of(area)
         if not path.is_dir():
-            path.mkdir(parents=True, mode=0o700, exist_ok=True)
-            self._give(path, login)
+            try:
+                path.mkdir(parents=True, mode=0o700, exist_ok=True)
+                self._give(os.open(path, _FOLDER), login)
+            except OSError as fault:
+                raise UnavailableError(
+                    f"cannot make a folder for {area}: {fault.strerror}"
+                ) from fault
         return path
 
     def path_of(self, area: str) -> Path:
@@ -79,9 +86,12 @@ class Areas:
         sha256: str,
     ) -> FileStatus:
         """Write a file, all or nothing. A first chunk with an offset goes on where a part ended."""
-        root = self.folder(area, login)
+        self.folder(area, login)
         parts = _parts(path)
-        await asyncio.to_thread(self._make_folders, root, parts[:-1], login)
+        try:
+            await asyncio.to_thread(self._make_folders, area, parts[:-1], login)
+        except OSError as fault:
+            raise UnavailableError(f"cannot write {path!r}: {fault.strerror}") from fault
         part_path = str(PurePosixPath(*parts)) + PART_SUFFIX
         descriptor = self._open(area, part_path, os.O_RDWR | os.O_CREAT)
         try:
@@ -97,7 +107,7 @@ class Areas:
                 )
             os.fchmod(descriptor, mode & 0o777)
             if self._owned_by_login:
-                account = pwd.getpwnam(login)
+                account = _account_of(login)
                 os.fchown(descriptor, account.pw_uid, account.pw_gid)
             with self._parent(area, part_path) as (folder, name):
                 os.rename(name, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
@@ -128,36 +138,36 @@ class Areas:
     # -- inside ------------------------------------------------------------------------------------
 
     def _list(self, area: str, path: str, with_checksums: bool) -> list[FileStatus]:
-        root = self.path_of(area)
-        if not root.is_dir():
+        if not self.path_of(area).is_dir():
             return []
-        base = root.joinpath(*_parts(path)) if path not in ("", ".") else root
+        parts = [] if path in ("", ".") else _parts(path)
         found: list[FileStatus] = []
-        for folder, folders, files in os.walk(base, followlinks=False):
-            folders.sort()
-            for name in [*folders, *sorted(files)]:
-                each = Path(folder) / name
-                status = each.lstat()
-                if stat.S_ISLNK(status.st_mode):
-                    continue
-                is_folder = stat.S_ISDIR(status.st_mode)
-                relative = str(each.relative_to(root))
-                checksum = ""
-                if with_checksums and stat.S_ISREG(status.st_mode):
-                    checksum = self._checksum_of(area, relative)
-                found.append(
-                    FileStatus(
-                        path=relative,
-                        size_bytes=0 if is_folder else status.st_size,
-                        is_folder=is_folder,
-                        mode=stat.S_IMODE(status.st_mode),
-                        sha256=checksum,
+        with self._folder_at(area, parts, path) as base:
+            for folder, folders, files, descriptor in os.fwalk(".", dir_fd=base):
+                folders.sort()
+                for name in [*folders, *sorted(files)]:
+                    status = _status_of(name, descriptor)
+                    if status is None or stat.S_ISLNK(status.st_mode):
+                        continue
+                    relative = str(PurePosixPath(*parts, folder, name))
+                    is_folder = stat.S_ISDIR(status.st_mode)
+                    checksum = ""
+                    if with_checksums and stat.S_ISREG(status.st_mode):
+                        checksum = self._checksum_of(area, relative)
+                    found.append(
+                        FileStatus(
+                            path=relative,
+                            size_bytes=0 if is_folder else status.st_size,
+                            is_folder=is_folder,
+                            mode=stat.S_IMODE(status.st_mode),
+                            sha256=checksum,
+                        )
                     )
-                )
-                if len(found) >= FILES_MAX:
-                    raise InputError(
-                        f"more than {FILES_MAX} files below {path!r}", hint="ask for a subfolder"
-                    )
+                    if len(found) >= FILES_MAX:
+                        raise InputError(
+                            f"more than {FILES_MAX} files below {path!r}",
+                            hint="ask for a subfolder",
+                        )
         return found
 
     def _checksum_of(self, area: str, path: str) -> str:
@@ -185,38 +195,69 @@ class Areas:
     def _parent(self, area: str, path: str) -> Iterator[tuple[int, str]]:
         """A descriptor of the folder that holds ``path``, reached without following any link."""
         parts = _parts(path)
+        with self._folder_at(area, parts[:-1], path) as descriptor:
+            yield descriptor, parts[-1]
+
+    @contextmanager
+    def _folder_at(self, area: str, parts: list[str], path: str) -> Iterator[int]:
+        """A descriptor of a folder of the area, reached without following any link."""
         try:
-            descriptor = os.open(self.path_of(area), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            descriptor = os.open(self.path_of(area), _FOLDER)
         except OSError:
             raise NotFoundError(f"{area} has no files") from None
         try:
-            for part in parts[:-1]:
+            for part in parts:
                 try:
-                    deeper = os.open(
-                        part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor
-                    )
+                    deeper = os.open(part, _FOLDER, dir_fd=descriptor)
                 except OSError:
                     raise NotFoundError(f"there is no folder for {path!r} in {area}") from None
                 os.close(descriptor)
                 descriptor = deeper
-            yield descriptor, parts[-1]
+            yield descriptor
         finally:
             os.close(descriptor)
 
-    def _make_folders(self, root: Path, parts: list[str], login: str) -> None:
-        path = root
-        for part in parts:
-            path = path / part
-            if path.is_symlink():
-                raise InputError(f"{part!r} is a link: files are not put through links")
-            if not path.is_dir():
-                path.mkdir(mode=0o700)
-                self._give(path, login)
+    def _make_folders(self, area: str, parts: list[str], login: str) -> None:
+        """Make what is missing, from descriptor to descriptor: the task may put a link in the place
+        of any folder at any moment.
+        """
+        for depth in range(len(parts)):
+            with self._folder_at(area, parts[:depth], "/".join(parts)) as above:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(parts[depth], 0o700, dir_fd=above)
+                    self._give(os.open(parts[depth], _FOLDER, dir_fd=above), login)
+                status = _status_of(parts[depth], above)
+                if status is None or not stat.S_ISDIR(status.st_mode):
+                    raise InputError(
+                        f"{parts[depth]!r} is no folder: files are not put through links"
+                    )
 
-    def _give(self, path: Path, login: str) -> None:
-        if self._owned_by_login:
-            account = pwd.getpwnam(login)
-            os.chown(path, account.pw_uid, account.pw_gid)
+    def _give(self, descriptor: int, login: str) -> None:
+        """Hand a folder to its owner; closes the descriptor."""
+        try:
+            if self._owned_by_login:
+                account = _account_of(login)
+                os.fchown(descriptor, account.pw_uid, account.pw_gid)
+        finally:
+            os.close(descriptor)
+
+
+def _account_of(login: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(login)
+    except KeyError:
+        raise ConflictError(
+            f"the site has mapped you to {login!r}, but its machine has no such account",
+            hint="ask whoever runs the site to make the account or correct its grid-mapfile",
+        ) from None
+
+
+def _status_of(name: str, descriptor: int) -> os.stat_result | None:
+    """What ``name`` is, not what it links to; ``None`` when it is gone."""
+    try:
+        return os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 def _parts(path: str) -> list[str]:
