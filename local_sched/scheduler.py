@@ -370,8 +370,10 @@ class LocalScheduler:
     def _join_queue(self, job: Job, now: Instant) -> None:
         if job.bound_to:
             self.reservation_jobs.waiting[job.job_id] = job
-        else:
-            self.pools[job.class_name].queue.add(job, now)
+            return
+        pool = self.pools[job.class_name]
+        pool.queue.add(job, now)
+        pool.has_new_holds |= job.is_held
 
     def _waiting(self, job_id: str) -> Job:
         job = self.waiting.get(job_id)

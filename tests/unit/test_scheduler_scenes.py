@@ -256,6 +256,19 @@ def test_held_job_is_passed_over_and_returns_to_its_turn() -> None:
     assert (other.planned_start, held.planned_start) == (100, 200), "promises come before ranks"
 
 
+def test_hold_outlasts_a_binding() -> None:
+    """A held job that is unbound from its reservation is held in the open queue as well."""
+    site = SmallSite()
+    reservation = site.reserved(1, 100, 500)
+    job = site.submit(1, 10, bound_to=reservation.reservation_id)
+    site.scheduler.hold(job.job_id, is_held=True)
+    site.cycle()
+    assert job.reason is WaitReason.HELD
+    site.scheduler.bind_job(job.job_id, [], 0)
+    site.cycle()
+    assert (job.started_at, job.reason) == (None, WaitReason.HELD)
+
+
 def test_caps_pass_a_job_over_with_its_reason() -> None:
     """A user at the cap waits; the next user's job starts; the cap frees it again."""
     site = SmallSite(SchedulerConfig(limits=JobLimits(jobs_running_max_per_user=1)))
