@@ -64,13 +64,17 @@ def sure_room(hint: Hint, request: ReservationRequest, start: Instant) -> ChildR
         nodes, name = sum(nodes for nodes, _ in rooms), class_of(name for _, name in rooms)
     else:
         nodes, name = max(rooms, key=lambda room: room[0])
-    hourly = hint.summary.millicredits_per_node_hour
     return ChildRoom(
         child=hint.child,
         nodes=nodes,
-        unit_price_millicredits=-(-hourly * request.duration_s // 3600),
+        unit_price_millicredits=unit_price(hint, request.duration_s),
         resource_class=name,
     )
+
+
+def unit_price(hint: Hint, duration_s: int) -> int:
+    """What one node is likely to cost, in millicredits: the child's highest price."""
+    return -(-hint.summary.millicredits_per_node_hour * duration_s // 3600)
 
 
 def sure_rooms(

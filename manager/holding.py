@@ -37,7 +37,7 @@ from gridio.clock import Clock
 from gridio.ids import IdSource
 from manager.asking import Inquirer, Want
 from manager.composite_calendar import ManagerRules
-from manager.hints import sure_rooms
+from manager.hints import sure_rooms, unit_price
 from manager.manager_events import HoldsAsked, HoldsGivenUp, ManagerEvent, Part, UndoLanded
 from manager.merging import Share, class_of, distribute
 from manager.shadows import ShadowKeeper
@@ -193,21 +193,35 @@ class Holder:
 
     async def _plan(self, want: Want, *, trust_shadows: bool) -> Plan | Decline:
         """First fit: where and when to try."""
-        request = want.request
-        if trust_shadows and not want.replaces and request.budget_millicredits is None:
+        if trust_shadows:
             await self._keeper.first_look()
-            window = self._inquirer.window(request)
-            if isinstance(window, ReservationRequest):
-                start = window.earliest_start
-                rooms = sure_rooms(self._inquirer.hints(want), window, start)
-                shares = distribute(rooms, request.nodes_max)
-                if sum(share.nodes for share in shares) == request.nodes_max:
-                    return Plan(start=start, shares=shares)
+            plan = self._plan_from_shadows(want)
+            if plan is not None:
+                return plan
+        request = want.request
         span = await self._inquirer.find_span(want)
         if isinstance(span, Decline):
             return span
         shares = distribute(span.rooms, request.nodes_max, request.budget_millicredits)
         return Plan(start=span.start, shares=shares)
+
+    def _plan_from_shadows(self, want: Want) -> Plan | None:
+        """A plan that no answer of a child could better: all the nodes that are wanted, at the
+        first second that is allowed, nowhere for more than the cheapest child takes. ``None``: ask.
+        """
+        request = want.request
+        window = self._inquirer.window(request)
+        has_bounds = want.replaces or request.budget_millicredits is not None
+        if has_bounds or isinstance(window, Decline):
+            return None
+        hints = self._inquirer.hints(want)
+        shares = distribute(sure_rooms(hints, window, window.earliest_start), request.nodes_max)
+        if sum(share.nodes for share in shares) < request.nodes_max:
+            return None
+        cheapest = min(unit_price(each, request.duration_s) for each in hints.values())
+        if any(share.price_millicredits > cheapest * share.nodes for share in shares):
+            return None
+        return Plan(start=window.earliest_start, shares=shares)
 
     async def _round(
         self, want: Want, plan: Plan, group_id: str, ttl_s: int, *, one_by_one: bool

@@ -139,6 +139,12 @@ class ShadowKeeper:
                 self._set_aside(child, Standing.ISOLATED, fault.message)
                 wait_s = self.rules.isolation_s
                 yield child
+            except Exception as defect:
+                # Whatever one child makes of us must not end the others' shadows.
+                log.exception("a defect while following a child", extra={"child": child.name})
+                self._set_aside(child, Standing.ISOLATED, f"a defect: {defect}")
+                wait_s = self.rules.isolation_s
+                yield child
             await self._clock.sleep_until(self._clock.now_precise() + wait_s)
 
     async def _introduce(self, child: Child) -> None:
