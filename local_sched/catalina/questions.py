@@ -154,7 +154,7 @@ async def show_priority(session: Session, job_id: str) -> Answer:
         ]
         columns = ["job", "priority", *(name.replace("_", " ") for name in names)]
         title = f"{session.description.site}: priorities of what waits, highest first"
-        shown = [table(title, columns, rows, right=columns[1:], folded=columns[2:])]
+        shown = [table(title, columns, rows, right=columns[1:])]
     return Answer(as_object=with_texts(answer), shown=shown, notes=_cut_note(answer))
 
 

@@ -40,18 +40,16 @@ def table(
     listed = list(rows)
     made = Table(title=title, box=None, padding=(0, 2, 0, 0))
     for place, name in enumerate(columns):
-        is_folded = name in folded
-        cells = [name, *(row[place] for row in listed)]
-        widest = max(map(cell_len, cells))
+        needed = max(map(cell_len, name.split()))
+        widest = max([needed, *(cell_len(row[place]) for row in listed)])
+        if name in folded:
+            widest = min(widest, max(needed, SENTENCE_WIDTH.get(name, 0)))
         made.add_column(
             name,
             header_style="",
             justify="right" if name in right else "left",
-            no_wrap=not is_folded,
             overflow="fold",
-            min_width=min(widest, max(cell_len(name), SENTENCE_WIDTH.get(name, 0)))
-            if is_folded
-            else widest,
+            min_width=widest,
         )
     for row in listed:
         made.add_row(*row)

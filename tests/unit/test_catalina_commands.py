@@ -305,6 +305,10 @@ def test_priorities_term_by_term(scene: CatalinaScene) -> None:
     assert [line.split()[-1] for line in lines[2:]] == ["12.000", "0.500", "0.000", "12.500"]
     said = scene.run("query_priority")
     assert said.out.splitlines()[1].split() == ["job", "priority", "resources", "queue", "time"]
+    job["terms"] = {f"long_name_{n}": 123_456.7 for n in range(6)}
+    said = scene.run("priority")
+    assert max(len(line.rstrip()) for line in said.out.splitlines()) <= 80
+    assert said.out.count("123456.7") == 6
     scene.answers["priority"] = {
         "as_of": NOW,
         "orders": {"node": "fcfs"},
