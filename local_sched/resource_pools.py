@@ -147,14 +147,16 @@ class ResourcePool:
         """A place for every queued job, on a copy: the room left then, and the starts by job id."""
         profile = self.profile.copy()
         profile.advance(now)
-        starts = {}
-        for job in self.in_order(now):
-            start = job.planned_start
-            if start is None and not job.is_held:
-                start = profile.earliest_fit(job.nodes, job.limit_s, now)
-                if start is not None:
-                    profile.book(job.nodes, start, start + job.limit_s)
+        everybody = [*self.queue.jobs, *self.set_aside]
+        starts = {
+            job.job_id: job.planned_start for job in everybody if job.planned_start is not None
+        }
+        key = self.queue.order.key
+        placeless = [job for job in everybody if job.planned_start is None and not job.is_held]
+        for job in sorted(placeless, key=lambda job: key(job, now)):
+            start = profile.earliest_fit(job.nodes, job.limit_s, now)
             if start is not None:
+                profile.book(job.nodes, start, start + job.limit_s)
                 starts[job.job_id] = start
         return profile, starts
 
