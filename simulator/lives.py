@@ -79,6 +79,10 @@ class Life:
             self._on_death()
         return self.is_alive
 
+    def spare(self) -> None:
+        """It does not crash at its point any more."""
+        self._crash_at = None
+
     def end(self) -> None:
         """Nothing of this life runs any more."""
         if not self.is_alive:

@@ -77,8 +77,10 @@ class Host(Protocol):
         """What it serves; ``None`` while it is down or not ready."""
         ...
 
-    def acknowledged(self, method: str, answer: Any) -> None:
-        """An answer (a message of gridwire) leaves now; from here on somebody may rely on it."""
+    def acknowledged(self, method: str, question: Any, answer: Any) -> None:
+        """An answer leaves now (both are messages of gridwire); from here on somebody may rely on
+        it.
+        """
         ...
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 RECONNECT_LEAST_S: Final = 0.05
 RECONNECT_MOST_S: Final = 1.0
 """A broken connection is open again after this long, as gRPC's is."""
+APART_S: Final = 1e-5
+"""Between two messages of one stream: equal timers have no order."""
 INTERNAL_ERROR: Final = "internal error"
 """Said by a carrier when a handler raised what is no fault of the grid: always a defect."""
 
@@ -73,6 +75,8 @@ class NetworkWire:
         is_closed = False
 
         def arrive() -> None:
+            if pumps:
+                return  # A copy: a stream is one connection, which knows what it heard.
             life = self._receive()
             if life is None or is_closed:
                 heard.put_nowait(self._refused(verb))
@@ -128,8 +132,10 @@ class NetworkWire:
         """Send the question once and wait for the answer, a broken connection or the deadline."""
         network, source = self._network, self._source
         loop = network.loop
+        if loop.is_ending:
+            raise self._refused(verb)
         reply: asyncio.Future[A] = loop.create_future()
-        call = _Call(verb.method, reply, give_up_at - loop.time())
+        call = _Call(verb.method, words, reply, give_up_at - loop.time())
 
         def arrive() -> None:
             life = self._receive()
@@ -193,7 +199,7 @@ class NetworkWire:
         network.chronicle.tell(
             life.party, "answers {}: {} {}", self._source.party, call.method, fault or answer
         )
-        self._check_answer(life, call, answer)
+        self._note_answer(life, call, answer)
 
         def arrive() -> None:
             if self._source.passes(PointKind.RECEIVED):
@@ -206,10 +212,10 @@ class NetworkWire:
         if sent is None and network.notices():
             self._broke(call)
 
-    def _check_answer(self, life: Life, call: _Call, answer: Any) -> None:
+    def _note_answer(self, life: Life, call: _Call, answer: Any) -> None:
         host = self._network.host(life.party)
         if host is not None and answer is not None:
-            host.acknowledged(call.method, answer)
+            host.acknowledged(call.method, call.words, answer)
 
     def _wire_to(self, life: Life) -> LocalWire:
         """The production handlers of that life, for our caller."""
@@ -277,21 +283,24 @@ class NetworkWire:
                         fault = BrokenConnectionError(f"{verb.method}: the stream broke")
                         break
                     network.chronicle.messages[f"{verb.method} answer"] += 1
-                    free_at = max(free_at, network.loop.time() + network.delay_s())
+                    free_at = max(free_at + APART_S, network.loop.time() + network.delay_s())
                     outside(network.loop.call_at, free_at, heard.put_nowait, answer)
         except GridError as told:
             fault = told
-        free_at = max(free_at, network.loop.time() + network.delay_s())
+        free_at = max(free_at + APART_S, network.loop.time() + network.delay_s())
         outside(network.loop.call_at, free_at, heard.put_nowait, fault)
 
 
 class _Call:
     """One question on its way, and who waits for what becomes of it."""
 
-    __slots__ = ("handlers", "method", "patience_s", "reply", "undo")
+    __slots__ = ("handlers", "method", "patience_s", "reply", "undo", "words")
 
-    def __init__(self, method: str, reply: asyncio.Future[Any], patience_s: float) -> None:
+    def __init__(
+        self, method: str, words: object, reply: asyncio.Future[Any], patience_s: float
+    ) -> None:
         self.method = method
+        self.words = words
         self.reply = reply
         self.patience_s = patience_s
         """What the caller still waits; the other end counts it from the arrival, as gRPC does."""

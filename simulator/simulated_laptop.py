@@ -156,14 +156,14 @@ class SimulatedLaptop:
     def services(self) -> None:
         """None."""
 
-    def acknowledged(self, method: str, answer: Any) -> None:
+    def acknowledged(self, method: str, question: Any, answer: Any) -> None:
         """Never called."""
 
     # -- lives -------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Open the lid."""
-        if self.life is not None or self.is_lost:
+        if self.life is not None or self.is_lost or self.frame.loop.is_ending:
             return
         self.starts += 1
         point = self.frame.crash_point_of(self.name) if self.starts == 1 else None

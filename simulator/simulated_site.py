@@ -138,15 +138,15 @@ class SimulatedSite:
         """The agent, once it serves."""
         return self.agent
 
-    def acknowledged(self, method: str, answer: Any) -> None:
+    def acknowledged(self, method: str, question: Any, answer: Any) -> None:
         """What is told must be on the disk by now."""
-        self.ledger.acknowledged(method, answer)
+        self.ledger.acknowledged(method, question, answer)
 
     # -- lives -------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the daemon, if it is down."""
-        if self.life is not None:
+        if self.life is not None or self.frame.loop.is_ending:
             return
         self.starts += 1
         point = self.frame.crash_point_of(self.name) if self.starts == 1 else None
@@ -188,6 +188,7 @@ class SimulatedSite:
             self.frame.chronicle.broken(
                 "no defects", f"{self.name} ends by {first_fault(faults)}", self.name
             )
+        self.crash()
         self.frame.restart_later(self, RESTART_AFTER_FAULT_S)
 
     def _parts(self, life: Life, journal: MemoryJournal) -> AgentParts:

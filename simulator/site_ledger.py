@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from agents.agent_events import JobAccepted, JobOver, JobRunning, JobStarting
 from agents.node_agent import CODEC
 from gridcore.calendar_events import (
-    RequestBuried,
     ReservationChanged,
     ReservationGranted,
     ReservationMoved,
@@ -81,7 +80,8 @@ class SiteLedger:
         self.nodes = nodes
         self.promises: dict[str, Promise] = {}
         self.jobs: dict[str, JobEntry] = {}
-        self.buried: dict[tuple[str, str], None] = {}
+        self.released: dict[str, None] = {}
+        """Request ids whose release was acknowledged."""
         self._chronicle = chronicle
         self._loop = loop
 
@@ -102,8 +102,6 @@ class SiteLedger:
                     promise = self.promises[event.reservation_id]
                     promise.state = next_state(promise.state, event.event)
                     promise.history.append((self._loop.time(), promise.state))
-                case RequestBuried():
-                    self.buried[event.owner, event.request_id] = None
                 case JobAccepted():
                     self._accepted(event)
                 case JobStarting():
@@ -121,7 +119,7 @@ class SiteLedger:
         for other in self.promises.values():
             if (other.reservation.owner, other.reservation.request.request_id) == key:
                 self._broken(TWICE, f"request {key[1]} booked twice", reservation)
-        if key in self.buried:
+        if key[1] in self.released:
             self._broken(BURIED, f"request {key[1]} was released before it booked", reservation)
         promise = Promise(reservation, reservation.state)
         promise.history.append((self._loop.time(), reservation.state))
@@ -167,8 +165,10 @@ class SiteLedger:
 
     # -- what is said and done ---------------------------------------------------------------------
 
-    def acknowledged(self, method: str, answer: Any) -> None:
+    def acknowledged(self, method: str, question: Any, answer: Any) -> None:
         """An answer leaves: what it says must be stored."""
+        if method == "Release" and question.request_id:
+            self.released[question.request_id] = None
         told = getattr(answer, "reservation", None)
         if told is not None and answer.WhichOneof("answer") == "reservation":
             promise = self.promises.get(told.reservation_id)

@@ -47,6 +47,10 @@ class TripBooks:
         """Legs that are committed, or were and ran to their end."""
         return [(site, each) for site, each in self.legs if each.state in DONE]
 
+    def is_over(self) -> bool:
+        """True when every leg that was kept has come to its end: nothing is left to cancel."""
+        return all(each.state is ReservationState.COMPLETED for _, each in self.kept())
+
     def outcome(self) -> str:
         """What became of it."""
         kept = self.kept()
@@ -170,6 +174,8 @@ def _check_log(
     says = WHOLE if is_booked else ABORTED
     if not is_booked and not state.is_over:
         world.chronicle.broken(LOGGED, f"{laptop.name}: {trip_id} is left {state}", trip_id)
+    elif state is TripState.CANCELLED and books is not None and books.is_over():
+        world.chronicle.counts["cancelled when it was over"] += outcome == WHOLE
     elif outcome not in (says, TORN):
         world.chronicle.broken(
             LOGGED, f"{laptop.name}: {trip_id} is {state} there, {outcome} in the books", trip_id
@@ -206,6 +212,8 @@ async def check_status(world: World) -> None:
             books = trips_of(world).get(told.trip_id)
             outcome = books.outcome() if books is not None else ABORTED
             shown = report.itinerary.state
+            if shown is TripState.CANCELLED and books is not None and books.is_over():
+                continue
             is_shown = shown in (TripState.BOOKED, TripState.RUNNING, TripState.COMPLETED)
             if outcome != TORN and is_shown != (outcome == WHOLE) and shown is not TripState.FAILED:
                 world.chronicle.broken(

@@ -27,6 +27,9 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 RESOLUTION_S: Final = 1e-6
+ENDING_ROUNDS_MAX: Final = 100
+ENDING_PATIENCE_S: Final = 60.0
+"""When a world is over, how often and for how long its tasks are asked to end."""
 
 
 class DeadlockError(GridError):
@@ -76,6 +79,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         from the garbage collector, which would close them, at a moment that nobody can repeat.
         """
         self._tasks_kept = 64
+        self._dropped: list[tuple[Callable[..., object], tuple[Any, ...], contextvars.Context]] = []
         self.is_ending = False
         """Set when the world is over: the ended may run again, to clear up after themselves."""
 
@@ -123,7 +127,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """See asyncio; dropped when its owner has ended by then."""
-        return super().call_at(when, self._run_owned, callback, args, context=context)
+        return super().call_at(when, self._run_timer, callback, args, context=context)
 
     def call_soon_threadsafe(
         self,
@@ -147,10 +151,28 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return done
 
     def _run_owned(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        owner = OWNER.get()
-        if owner is None or self.is_ending or owner.may_run():
-            self.callbacks_run += 1
+        if self._may_run():
             callback(*args)
+        else:
+            self._dropped.append((callback, args, contextvars.copy_context()))
+
+    def _run_timer(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        if self._may_run():
+            callback(*args)
+
+    def _may_run(self) -> bool:
+        owner = OWNER.get()
+        may_run = owner is None or self.is_ending or owner.may_run()
+        self.callbacks_run += may_run
+        return may_run
+
+    def run_the_dropped(self) -> None:
+        """When the world is over: the steps of the ended that were due, so that their tasks can
+        end.
+        """
+        dropped, self._dropped = self._dropped, []
+        for callback, args, context in dropped:
+            self.call_soon(callback, *args, context=context)
 
     def _process_events(self, event_list: list[Any]) -> None:
         """No files, no events."""
@@ -174,9 +196,18 @@ def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
 
 
 async def _end_everything(loop: VirtualLoop) -> None:
-    """Cancel all other tasks, also those of ended owners, and let them clear up."""
+    """Cancel all other tasks, also those of ended owners, and let them clear up. Some wait again
+    while they do, for what will never come: they are cancelled again.
+    """
     own = asyncio.current_task()
-    while left := [task for task in loop.tasks() if task is not own]:
+    for _ in range(ENDING_ROUNDS_MAX):
+        left = [task for task in loop.tasks() if task is not own]
+        if not left:
+            return
         for task in left:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        loop.run_the_dropped()
+        patience = loop.create_future()
+        loop.call_later(ENDING_PATIENCE_S, patience.set_result, None)
+        await patience
+    raise DeadlockError(f"{len(left)} tasks do not end, the first is {left[0].get_name()}")

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from gridio.publishing import HEARTBEAT_S
 from simulator.chance import Chance
 from simulator.checkers import check_quiet, check_travelled
 from simulator.chronicle import Chronicle
 from simulator.lives import CrashPoint, PointKind
+from simulator.local_users import LocalWish, let_them
 from simulator.network import CLEAR, Network, Weather
 from simulator.simulated_laptop import LaptopPlan, SimulatedLaptop
 from simulator.simulated_site import SimulatedSite, SitePlan
@@ -33,6 +35,9 @@ COMMANDS_WITHIN_S: Final = 3600.0
 """Once it is calm every user has settled everything within this time, or it is a fault."""
 QUIET_AFTER_S: Final = 60.0
 """Longer than any hold that was left behind: lifetime, doubt, and the rounds of asking."""
+JOBS_WITHIN_S: Final = 7200.0
+"""All jobs are over this long after the last reservation."""
+SHADOWS_WITHIN_S: Final = 2.5 * HEARTBEAT_S
 LOOK_EVERY_S: Final = 5.0
 BACK_WITHIN_S: Final = 130.0
 """Longest time after the storm until the last party is back and the last late message has come."""
@@ -57,6 +62,7 @@ class WorldPlan:
     weather: Weather = CLEAR
     troubles: tuple[Trouble, ...] = ()
     crashes: tuple[PlannedCrash, ...] = ()
+    local_wishes: tuple[LocalWish, ...] = ()
     storm_s: float = 120.0
     """How long new faults come."""
     watched: tuple[str, ...] = ()
@@ -170,6 +176,7 @@ class World:
         for watcher in self.watchers:
             watcher.start()
         bring_about(self, self.plan.troubles)
+        let_them(self, self.plan.local_wishes)
         await self.until(lambda: self.loop.time() >= self.plan.storm_s, self.plan.storm_s + 1)
         self._calm_down()
         if not await self.until(self._is_settled, COMMANDS_WITHIN_S):
@@ -182,6 +189,14 @@ class World:
         record = WorldRecord(plan=self.plan, chronicle=self.chronicle)
         await check_quiet(self, record)
         await self.rest(max(0.0, self._last_end_s() - self.loop.time()))
+        if not await self.until(self._has_travelled, JOBS_WITHIN_S):
+            for site in self.sites.values():
+                left = [each.job_id for each in site.agent.jobs.active()] if site.agent else []
+                if left:
+                    self.chronicle.broken(
+                        "nothing waits for ever", f"{site.name} still has {left}", site.name
+                    )
+        await self.rest(SHADOWS_WITHIN_S)
         check_travelled(self, record)
         record.counts_of = self.counts_of
         record.lasted_s = self.loop.time()
@@ -213,6 +228,9 @@ class World:
         self.is_calm = True
         self.chronicle.tell("world", "calm: no new faults from here on")
         self.network.calm_down()
+        for party in self.parties:
+            if party.life is not None:
+                party.life.spare()
         for site in self.sites.values():
             site.disk_is_full = False
             site.write_s = site.plan.write_s
@@ -227,6 +245,11 @@ class World:
             self.note_points()
         return is_settled
 
+    def _has_travelled(self) -> bool:
+        return all(
+            site.agent is not None and not site.agent.jobs.active() for site in self.sites.values()
+        )
+
     def _last_end_s(self) -> float:
         """When the last reservation and the last job are over, by any clock of this world."""
         ends = [
@@ -235,7 +258,7 @@ class World:
             for promise in site.ledger.promises.values()
             if promise.state.is_live
         ]
-        return max(ends, default=0.0) + 150.0
+        return max(ends, default=0.0)
 
 
 def live(plan: WorldPlan, types: WorldTypes | None = None) -> WorldRecord:
@@ -243,11 +266,13 @@ def live(plan: WorldPlan, types: WorldTypes | None = None) -> WorldRecord:
 
     async def main(loop: VirtualLoop) -> WorldRecord:
         world = World(plan, loop, types or WorldTypes())
-        loop.set_exception_handler(
-            lambda _, context: world.chronicle.broken(
-                "no defects", f"{context.get('message')}: {context.get('exception')!r}"
-            )
-        )
+
+        def defect(_: object, context: dict[str, Any]) -> None:
+            if not loop.is_ending:
+                told = f"{context.get('message')}: {context.get('exception')!r}"
+                world.chronicle.broken("no defects", told)
+
+        loop.set_exception_handler(defect)
         return await world.live()
 
     return run_virtual(main)

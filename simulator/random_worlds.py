@@ -1,0 +1,164 @@
+"""A world from a seed: how many sites and travellers, what they want, and what goes wrong."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gridcore.machines import MachineRequest
+from gridcore.metajobs import Metajob, UsagePattern
+from gridcore.tasks import TaskSpec
+from simulator.chance import Chance
+from simulator.lives import CrashPoint, PointKind
+from simulator.local_users import LocalWish
+from simulator.network import Weather
+from simulator.simulated_laptop import LaptopPlan, TripWish
+from simulator.simulated_site import SitePlan
+from simulator.troubles import Trouble, TroubleKind
+from simulator.virtual_clock import WORLD_BEGIN, ClockStep
+from simulator.worlds import PlannedCrash, WorldPlan
+
+STORM_S: Final = 240.0
+SITES_LEAST: Final = 2
+LEGS_MOST: Final = 5
+BACK_MOST_S: Final = 90.0
+"""Longest time that a party stays dead, unless it never comes back."""
+STEPS_MOST: Final = 250
+"""Crash points lie within so many callbacks of a life: that is where bookings are made."""
+
+
+def random_plan(seed: int, *, sites_most: int = 20, loss: float = 0.5) -> WorldPlan:
+    """The world of this seed. ``loss``: the most that its network loses, of each message."""
+    chance = Chance(seed, "plan")
+    count = chance.whole(SITES_LEAST, max(SITES_LEAST, sites_most))
+    sites = tuple(_site(chance, f"s{number}") for number in range(1, count + 1))
+    names = [each.name for each in sites]
+    laptops = tuple(
+        _laptop(chance, f"user{number}", sites)
+        for number in range(1, 2 + chance.whole(0, count) // 3)
+    )
+    parties = [*names, *(each.name for each in laptops)]
+    return WorldPlan(
+        seed=seed,
+        sites=sites,
+        laptops=laptops,
+        weather=_weather(chance, loss),
+        troubles=tuple(_troubles(chance, names, parties)),
+        crashes=tuple(_crashes(chance, names, parties)),
+        local_wishes=tuple(_local(chance, sites)),
+        storm_s=STORM_S,
+        watched=tuple(chance.some_of(names, min(2, count))),
+    )
+
+
+def _site(chance: Chance, name: str) -> SitePlan:
+    is_skewed, is_set = chance.happens(0.4), chance.happens(0.15)
+    step = ClockStep(at_s=chance.seconds(5.0, STORM_S), by_s=chance.seconds(-20.0, 20.0))
+    return SitePlan(
+        name=name,
+        nodes=chance.whole(2, 8),
+        skew_s=chance.seconds(-3.0, 3.0) if is_skewed else 0.0,
+        clock_steps=(step,) if is_set else (),
+        write_s=chance.seconds(0.0, 0.02) if chance.happens(0.5) else 0.0,
+    )
+
+
+def _laptop(chance: Chance, name: str, sites: tuple[SitePlan, ...]) -> LaptopPlan:
+    wishes = [_wish(chance, f"{name}-{n}", sites) for n in range(1, 1 + chance.whole(1, 3))]
+    is_skewed = chance.happens(0.4)
+    return LaptopPlan(
+        name=name,
+        wishes=tuple(wishes),
+        skew_s=chance.seconds(-3.0, 3.0) if is_skewed else 0.0,
+    )
+
+
+def _wish(chance: Chance, name: str, sites: tuple[SitePlan, ...]) -> TripWish:
+    at_s = chance.seconds(0.5, STORM_S * 0.8)
+    legs = chance.some_of(sites, chance.whole(1, min(LEGS_MOST, len(sites))))
+    machines = []
+    for site in legs:
+        nodes = chance.whole(1, max(1, site.nodes - 1))
+        machines.append(MachineRequest(machine=site.name, nodes_min=nodes, nodes_max=nodes))
+    soon = chance.happens(0.4)
+    ahead_s = chance.whole(15, 90) if soon else chance.whole(300, 900)
+    duration_s = chance.whole(20, 300)
+    earliest = WORLD_BEGIN + int(at_s) + ahead_s
+    has_task = chance.happens(0.7)
+    metajob = Metajob(
+        name=name,
+        usage_pattern=UsagePattern.MULTIPLE,
+        nodes_total=sum(each.nodes_min for each in machines),
+        machines=tuple(machines),
+        duration_s=duration_s,
+        earliest_start=earliest,
+        latest_end=earliest + duration_s + chance.whole(0, 900),
+        task=TaskSpec(command=("run",)) if has_task else None,
+    )
+    cancel_after_s = chance.seconds(1.0, 300.0) if chance.happens(0.25) else None
+    return TripWish(
+        at_s=at_s, metajob=metajob, cancel_after_s=cancel_after_s, tries=chance.whole(1, 4)
+    )
+
+
+def _weather(chance: Chance, loss: float) -> Weather:
+    worst = chance.happens(0.3)
+    return Weather(
+        latency_most_s=chance.one_of([0.01, 0.08, 0.5]),
+        loss=loss if worst else chance.seconds(0.0, loss),
+        double=chance.one_of([0.0, 0.05, 0.2]),
+        late=chance.one_of([0.0, 0.01, 0.05]),
+        notice=chance.one_of([0.1, 0.5, 0.9]),
+    )
+
+
+def _troubles(chance: Chance, names: list[str], parties: list[str]) -> list[Trouble]:
+    troubles = []
+    for _ in range(chance.whole(0, 3 + len(names) // 2)):
+        kind = chance.one_of(list(TroubleKind))
+        at_s, lasts_s = chance.seconds(1.0, STORM_S), chance.seconds(0.5, BACK_MOST_S)
+        who: tuple[str, ...] = (chance.one_of(names),)
+        ends: float | None = lasts_s
+        if kind is TroubleKind.CRASH:
+            who = (chance.one_of(parties),)
+            ends = None if who[0] not in names and chance.happens(0.2) else lasts_s
+        elif kind is TroubleKind.PARTITION:
+            who = tuple(chance.some_of(parties, chance.whole(1, max(1, len(parties) // 2))))
+        troubles.append(
+            Trouble(
+                kind=kind, at_s=at_s, parties=who, lasts_s=ends, write_s=chance.seconds(0.5, 20.0)
+            )
+        )
+    return troubles
+
+
+def _crashes(chance: Chance, names: list[str], parties: list[str]) -> list[PlannedCrash]:
+    """Crashes at chosen points of the first lives of some parties."""
+    crashes = []
+    for party in chance.some_of(parties, chance.whole(0, max(1, len(parties) // 3))):
+        kind = chance.one_of(list(PointKind))
+        most = STEPS_MOST if kind is PointKind.STEP else STEPS_MOST // 10
+        is_lost = party not in names and chance.happens(0.2)
+        crashes.append(
+            PlannedCrash(
+                at=CrashPoint(party=party, kind=kind, number=chance.whole(1, most)),
+                back_after_s=None if is_lost else chance.seconds(0.2, BACK_MOST_S),
+            )
+        )
+    return crashes
+
+
+def _local(chance: Chance, sites: tuple[SitePlan, ...]) -> list[LocalWish]:
+    """What the sites' own users want meanwhile."""
+    return [
+        LocalWish(
+            site=site.name,
+            name=f"local-{number}",
+            at_s=chance.seconds(0.1, STORM_S),
+            nodes=chance.whole(1, site.nodes),
+            limit_s=chance.whole(20, 400),
+            is_reservation=chance.happens(0.4),
+            ahead_s=chance.whole(0, 600),
+        )
+        for site in sites
+        for number in range(chance.whole(0, 2))
+    ]
