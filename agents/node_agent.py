@@ -45,6 +45,7 @@ from gridcore.reservations import ReservationEvent
 from gridcore.summaries import CalendarSummary
 from gridcore.summarising import summarise
 from gridio.alarms import Alarm
+from gridio.journal import JournalFailed
 from gridio.publishing import CalendarPublisher
 from gridio.records import EventCodec
 from local_sched.queries import waiting_reason
@@ -170,7 +171,11 @@ class NodeAgent:
         barrier: what an answer to a repeated request must wait for.
         """
         now = self.clock.now()
-        ticket = self.parts.journal.append([CODEC.encode(event, at=now) for event in events])
+        try:
+            ticket = self.parts.journal.append([CODEC.encode(event, at=now) for event in events])
+        except JournalFailed:
+            self._alarm.ring()
+            raise
         for event in events:
             self.apply(event)
         if events:
@@ -261,8 +266,11 @@ class NodeAgent:
             await self.trips.close()
 
     async def tick(self) -> float:
-        """Everything that is due now; returns when to look again."""
+        """Everything that is due now; returns when to look again. ``JournalFailed`` when the disk
+        has refused a write: memory is ahead of it, so nothing here may be believed any more.
+        """
         now = self.clock.now()
+        self.record([])
         self.calendar.advance(now)
         self._end_holds(now)
         self.trips.check_soon(now)
