@@ -70,7 +70,7 @@ class TravelAgent:
         self._connect = connect
         self._clock = clock
         self._ids = ids
-        self._connections: dict[tuple[str, str], SiteConnection] = {}
+        self._connections: dict[tuple[str, ...], SiteConnection] = {}
 
     async def close(self) -> None:
         """End all connections."""
@@ -88,7 +88,12 @@ class TravelAgent:
                 description = await connection.calendar.describe()
             except GridError as fault:
                 return SiteReport(machine=entry, description=None, skew=None, problem=str(fault))
-            return SiteReport(machine=entry, description=description, skew=connection.skew_s())
+            return SiteReport(
+                machine=entry,
+                description=description,
+                skew=connection.skew_s(),
+                transport=connection.transport,
+            )
 
         return list(await asyncio.gather(*(look(each) for each in self.config.machines.values())))
 
@@ -283,7 +288,7 @@ class TravelAgent:
     def connection(self, machine: str) -> SiteConnection:
         """The connection to a machine of the user's list, kept until ``close``."""
         entry = self.config.machine(machine)
-        key = (entry.site, entry.endpoint)
+        key = (entry.site, *entry.ways, entry.ssh_socket)
         if key not in self._connections:
             self._connections[key] = self._connect(entry)
         return self._connections[key]
@@ -331,6 +336,7 @@ class TravelAgent:
             request=request,
             connection=self.connection(request.machine),
             site=entry.site,
+            endpoint=entry.shared_endpoint,
             features=entry.features,
             is_manager=entry.is_manager,
         )

@@ -21,6 +21,7 @@ import typer
 
 from gridcore.errors import GridError
 from gridcore.itineraries import Itinerary, TripState
+from travel_agent.transports import TransportChoice
 
 if TYPE_CHECKING:
     from travel_agent.agent import TravelAgent
@@ -47,6 +48,9 @@ FileArgument = Annotated[
 TripArgument = Annotated[
     str, typer.Argument(help="Id of a trip, the beginning of one, or its name.")
 ]
+TransportOption = Annotated[
+    TransportChoice, typer.Option(help="auto: gRPC, and SSH where that is shut.")
+]
 
 
 @app.command()
@@ -59,6 +63,7 @@ def book(
     watch: Annotated[
         bool, typer.Option("--watch", help="Follow the legs until they are over.")
     ] = False,
+    transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
     """Book a trip: all its legs, or none."""
     from travel_agent.rendering import itinerary_json
@@ -76,11 +81,15 @@ def book(
             await _follow(agent, itinerary.trip_id, as_json)
         return itinerary
 
-    _finish(_run(go, as_json))
+    _finish(_run(go, as_json, transport))
 
 
 @app.command()
-def quote(file: FileArgument, as_json: JsonOption = False) -> None:
+def quote(
+    file: FileArgument,
+    as_json: JsonOption = False,
+    transport: TransportOption = TransportChoice.AUTO,
+) -> None:
     """Say what would be booked now, and for how much; book nothing."""
     from travel_agent.rendering import itinerary_json
 
@@ -89,13 +98,14 @@ def quote(file: FileArgument, as_json: JsonOption = False) -> None:
         _show(agent, itinerary, itinerary_json(itinerary), as_json)
         return itinerary
 
-    _finish(_run(go, as_json))
+    _finish(_run(go, as_json, transport))
 
 
 @app.command()
 def status(
     trip: Annotated[str, typer.Argument(help="Id or name; without it, all trips.")] = "",
     as_json: JsonOption = False,
+    transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
     """Show where a trip stands, by its sites' own books."""
     from travel_agent.rendering import error_json, report_json
@@ -124,11 +134,15 @@ def status(
             for note in report.notes:
                 typer.echo(f"  note: {note}", err=True)
 
-    _run(go, as_json)
+    _run(go, as_json, transport)
 
 
 @app.command()
-def cancel(trip: TripArgument, as_json: JsonOption = False) -> None:
+def cancel(
+    trip: TripArgument,
+    as_json: JsonOption = False,
+    transport: TransportOption = TransportChoice.AUTO,
+) -> None:
     """Undo a trip at every site: stop its jobs, release its reservations."""
     from travel_agent.rendering import itinerary_json
 
@@ -136,11 +150,15 @@ def cancel(trip: TripArgument, as_json: JsonOption = False) -> None:
         itinerary = await agent.cancel(trip, listener=_listener(as_json))
         _show(agent, itinerary, itinerary_json(itinerary), as_json)
 
-    _run(go, as_json)
+    _run(go, as_json, transport)
 
 
 @app.command()
-def resume(trip: TripArgument, as_json: JsonOption = False) -> None:
+def resume(
+    trip: TripArgument,
+    as_json: JsonOption = False,
+    transport: TransportOption = TransportChoice.AUTO,
+) -> None:
     """After a crash: finish or undo what was begun, and say what was found."""
     from travel_agent.rendering import resumed_json
 
@@ -150,17 +168,21 @@ def resume(trip: TripArgument, as_json: JsonOption = False) -> None:
             typer.echo(f"found: {resumed.found}\ndone: {resumed.done}")
         _show(agent, resumed.itinerary, resumed_json(resumed), as_json)
 
-    _run(go, as_json)
+    _run(go, as_json, transport)
 
 
 @app.command()
-def watch(trip: TripArgument, as_json: JsonOption = False) -> None:
+def watch(
+    trip: TripArgument,
+    as_json: JsonOption = False,
+    transport: TransportOption = TransportChoice.AUTO,
+) -> None:
     """Follow the output and the states of all legs until they are over."""
 
     async def go(agent: TravelAgent) -> None:
         await _follow(agent, trip, as_json)
 
-    _run(go, as_json)
+    _run(go, as_json, transport)
 
 
 @app.command()
@@ -168,6 +190,7 @@ def fetch(
     trip: TripArgument,
     to: Annotated[Path, typer.Option(help="Folder for the results, one subfolder a leg.")] = Path(),
     as_json: JsonOption = False,
+    transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
     """Bring the results of all legs home."""
 
@@ -180,11 +203,14 @@ def fetch(
             for path in paths:
                 typer.echo(path)
 
-    _run(go, as_json)
+    _run(go, as_json, transport)
 
 
 @app.command()
-def sites(as_json: JsonOption = False) -> None:
+def sites(
+    as_json: JsonOption = False,
+    transport: TransportOption = TransportChoice.AUTO,
+) -> None:
     """Show the machines of your list: reachable, as whom, for how much, with which clock."""
     from travel_agent.rendering import site_json, sites_table
 
@@ -198,7 +224,7 @@ def sites(as_json: JsonOption = False) -> None:
                 if report.problem:
                     typer.echo(f"{report.machine.machine}: {report.problem}", err=True)
 
-    _run(go, as_json)
+    _run(go, as_json, transport)
 
 
 @app.command()
@@ -270,14 +296,21 @@ def main() -> None:
 # -- inside ----------------------------------------------------------------------------------------
 
 
-def _run(work: Callable[[TravelAgent], Awaitable[T]], as_json: bool) -> T:
+def _run(
+    work: Callable[[TravelAgent], Awaitable[T]], as_json: bool, transport: TransportChoice
+) -> T:
     """Run one command with a travel agent made from the user's configuration."""
     import asyncio
 
     from travel_agent.composition import open_travel_agent
+    from travel_agent.terminal_prompter import at_terminal
+
+    def tell(text: str) -> None:
+        if not as_json:
+            typer.echo(f"note: {text}", err=True)
 
     async def run() -> T:
-        agent = open_travel_agent()
+        agent = open_travel_agent(transport=transport, tell=tell, prompter=at_terminal())
         try:
             return await work(agent)
         finally:

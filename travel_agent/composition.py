@@ -1,4 +1,5 @@
-"""Chooses the real adapters for the travel agent: the system's clock, the user's files, gRPC.
+"""Chooses the real adapters for the travel agent: the system's clock, the user's files, and gRPC,
+SSH, or whichever of them leads to a site.
 
 What connects is imported with the first connection, so that whatever is wrong with a file is said
 at once.
@@ -6,37 +7,102 @@ at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gridcore.errors import NotAuthorisedError
-from gridio.clock import SystemClock
+from gridcore.errors import InputError, NotAuthorisedError
+from gridio.clock import Clock, SystemClock
 from gridio.connections import SiteConnection
 from gridio.ids import RandomIds
 from travel_agent.agent import TravelAgent
+from travel_agent.fallback_site import FallbackSite, Way
 from travel_agent.grid_config import GridConfig, MachineEntry, load_grid_config, state_folder
+from travel_agent.transports import TransportChoice
+
+if TYPE_CHECKING:
+    from gridio.ssh.prompting import Prompter
 
 
-def open_travel_agent(config: GridConfig | None = None, state: Path | None = None) -> TravelAgent:
-    """A travel agent as the user's configuration describes it."""
+def open_travel_agent(
+    config: GridConfig | None = None,
+    state: Path | None = None,
+    *,
+    transport: TransportChoice = TransportChoice.AUTO,
+    tell: Callable[[str], None] = lambda _: None,
+    prompter: Prompter | None = None,
+) -> TravelAgent:
+    """A travel agent as the user's configuration describes it.
+
+    ``tell``: is told when a site is reached by another way than the first. ``prompter``: answers
+    what SSH servers ask; without one they get keys only.
+    """
     clock = SystemClock()
     settings = config or load_grid_config()
+    connector = _Connector(settings, transport, tell, prompter, clock)
+    return TravelAgent(
+        settings, state or state_folder(), connector.connect, clock=clock, ids=RandomIds(clock)
+    )
 
-    def connect(entry: MachineEntry) -> SiteConnection:
+
+class _Connector:
+    """Makes the connection to each machine of the list."""
+
+    def __init__(
+        self,
+        settings: GridConfig,
+        transport: TransportChoice,
+        tell: Callable[[str], None],
+        prompter: Prompter | None,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._tell = tell
+        self._prompter = prompter
+        self._clock = clock
+
+    def connect(self, entry: MachineEntry) -> SiteConnection:
+        """By the ways that the machine has and the user allows; nothing is connected yet."""
+        ways: list[Way] = []
+        if entry.endpoint and self._transport is not TransportChoice.SSH:
+            ways.append(Way(name="grpc", connect=lambda: self._by_grpc(entry)))
+        if entry.ssh and self._transport is not TransportChoice.GRPC:
+            ways.append(Way(name="ssh", connect=lambda: self._by_ssh(entry)))
+        if not ways:
+            missing = "ssh" if self._transport is TransportChoice.SSH else "endpoint"
+            raise InputError(
+                f"{entry.machine} has no way by {self._transport} ({self._settings.path})",
+                hint=f"add {missing} = ... to it, or leave --transport at auto",
+            )
+        if len(ways) == 1:
+            return ways[0].connect()
+        return FallbackSite(entry.site, ways, tell=self._tell)
+
+    def _by_grpc(self, entry: MachineEntry) -> SiteConnection:
         from gridio.credentials import load_credential, require_credential
         from gridio.identity import Role
         from gridio.rpc.client import GrpcSite
         from gridio.rpc.diagnosis import UNIX_SCHEME
 
         if entry.endpoint.startswith(UNIX_SCHEME):
-            return GrpcSite(entry.endpoint, site=entry.site, clock=clock)
-        folder = settings.credential_folder
+            return GrpcSite(entry.endpoint, site=entry.site, clock=self._clock)
+        folder = self._settings.credential_folder
         if not folder.is_dir():
             raise NotAuthorisedError(f"there is no credential at {folder}", hint="run `gur login`")
         credential = load_credential(folder)
-        require_credential(credential, clock.now())
+        require_credential(credential, self._clock.now())
         role = Role.MANAGER if entry.is_manager else Role.SITE
-        return GrpcSite(entry.endpoint, credential, site=entry.site, role=role, clock=clock)
+        return GrpcSite(entry.endpoint, credential, site=entry.site, role=role, clock=self._clock)
 
-    return TravelAgent(
-        settings, state or state_folder(), connect, clock=clock, ids=RandomIds(clock)
-    )
+    def _by_ssh(self, entry: MachineEntry) -> SiteConnection:
+        from gridio.ssh.site import SshSite
+
+        return SshSite(
+            entry.ssh,
+            agent_socket=entry.ssh_socket,
+            site=entry.site,
+            config=self._settings.ssh_config,
+            prompter=self._prompter,
+            clock=self._clock,
+        )

@@ -32,12 +32,17 @@ class OutcomeOpenError(UnavailableError):
 def acceptors_of(destinations: Mapping[str, Destination]) -> tuple[Acceptor, ...]:
     """Who keeps the outcome of a trip to these places: an odd number of different sites.
 
-    Managers are not among them: they answer for their children's calendars, not for trips.
+    Managers are not among them: they answer for their children's calendars, not for trips. Nor are
+    sites that only this traveller reaches (by SSH, or on this computer): the others could not ask
+    them. When none is left, nobody is an acceptor, and the traveller's log decides.
     """
     if any(each.is_manager for each in destinations.values()):
         return ()
-    endpoints = {each.site: each.connection.endpoint for each in destinations.values()}
-    chosen = choose_acceptors(tuple(endpoints))
+    sites = tuple(dict.fromkeys(each.site for each in destinations.values()))
+    endpoints = {each.site: each.endpoint for each in destinations.values() if each.endpoint}
+    if len(sites) < 2:
+        return ()
+    chosen = choose_acceptors(tuple(endpoints)) or tuple(endpoints)
     return tuple(Acceptor(site=site, endpoint=endpoints[site]) for site in chosen)
 
 

@@ -10,6 +10,10 @@ points. It belongs to the user; nobody else keeps a central list::
     site = "datastar"                    # the name in the site's certificate
     endpoint = "gate.datastar.example.org:7101"
     features = ["p655"]
+    ssh = "kenneth@login.datastar.example.org"   # when the endpoint cannot be reached, or instead
+    ssh_socket = "/run/gridtravel/agent.sock"    # optional; the agent's socket there
+
+docs/ssh.md says more of the last two.
 """
 
 from __future__ import annotations
@@ -20,11 +24,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 from zoneinfo import ZoneInfo
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gridcore.errors import InputError
 from gridcore.reservations import check_id
@@ -41,11 +45,27 @@ class MachineEntry:
 
     machine: str
     site: str
-    endpoint: str
-    """``host:port``, or ``unix:/path`` for a site on this computer."""
+    endpoint: str = ""
+    """``host:port``, or ``unix:/path`` for a site on this computer; empty: only ``ssh`` leads
+    there.
+    """
     features: tuple[str, ...] = ()
     is_manager: bool = False
     """The endpoint is a calendar manager's, not a single site's."""
+    ssh: str = ""
+    """``[user@]host[:port]`` or an alias of the user's SSH configuration; empty: no such way."""
+    ssh_socket: str = ""
+    """Path of the agent's local socket at the far end; empty: where it usually is."""
+
+    @property
+    def shared_endpoint(self) -> str:
+        """Where anybody reaches it; empty: it is this user's, or this computer's, alone."""
+        return "" if self.endpoint.startswith("unix:") else self.endpoint
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """Where it is reached, for people: the endpoint, the login."""
+        return tuple(each for each in (self.endpoint, self.ssh and f"ssh:{self.ssh}") if each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +75,8 @@ class GridConfig:
     path: Path
     credential_folder: Path
     zone: ZoneInfo
+    ssh_config: Path | None = None
+    """The user's SSH configuration; ``None``: where OpenSSH looks for it."""
     machines: Mapping[str, MachineEntry]
 
     def machine(self, name: str) -> MachineEntry:
@@ -71,15 +93,26 @@ class GridConfig:
 class _Machine(BaseModel):
     model_config = ConfigDict(extra="forbid")
     site: str
-    endpoint: str
+    endpoint: str = ""
     features: list[str] = Field(default_factory=list)
     is_manager: bool = False
+    ssh: str = ""
+    ssh_socket: str = ""
+
+    @model_validator(mode="after")
+    def _has_a_way(self) -> Self:
+        if not self.endpoint and not self.ssh:
+            raise ValueError('it needs endpoint = "host:port", or ssh = "user@host", or both')
+        if self.ssh_socket and not self.ssh:
+            raise ValueError("ssh_socket without ssh leads nowhere")
+        return self
 
 
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
     credential: str = "credential"
     time_zone: str = "UTC"
+    ssh_config: str = ""
     machines: Annotated[dict[str, _Machine], Field(min_length=1)]
 
 
@@ -122,6 +155,8 @@ def load_grid_config(path: Path | None = None) -> GridConfig:
             endpoint=entry.endpoint,
             features=tuple(sorted(set(entry.features))),
             is_manager=entry.is_manager,
+            ssh=entry.ssh,
+            ssh_socket=entry.ssh_socket,
         )
         for name, entry in parsed.machines.items()
     }
@@ -132,5 +167,8 @@ def load_grid_config(path: Path | None = None) -> GridConfig:
         path=path,
         credential_folder=path.parent / Path(parsed.credential).expanduser(),
         zone=find_zone(parsed.time_zone),
+        ssh_config=path.parent / Path(parsed.ssh_config).expanduser()
+        if parsed.ssh_config
+        else None,
         machines=machines,
     )

@@ -72,7 +72,9 @@ def site_json(report: SiteReport) -> dict[str, Any]:
     found: dict[str, Any] = {
         "machine": report.machine.machine,
         "site": report.machine.site,
-        "endpoint": report.machine.endpoint,
+        "endpoint": report.machine.endpoint or None,
+        "ssh": report.machine.ssh or None,
+        "transport": report.transport or None,
         "reachable": report.description is not None,
         "problem": report.problem or None,
     }
@@ -143,7 +145,8 @@ def sites_table(reports: list[SiteReport]) -> Table:
     for report in reports:
         description = report.description
         if description is None:
-            table.add_row(report.machine.machine, "-", "", "", "", "", report.machine.endpoint)
+            ways = " or ".join(report.machine.ways)
+            table.add_row(report.machine.machine, "-", "", "", "", "", ways)
             continue
         skew = "" if report.skew is None else f"{report.skew.skew_s * 1000:+.1f} ms"
         table.add_row(
@@ -153,7 +156,7 @@ def sites_table(reports: list[SiteReport]) -> Table:
             credits_text(description.millicredits_per_node_hour),
             description.time_zone,
             skew,
-            report.machine.endpoint,
+            report.reached_by,
         )
     return table
 

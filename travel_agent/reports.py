@@ -24,8 +24,16 @@ class SiteReport:
     machine: MachineEntry
     description: SiteDescription | None
     skew: ClockSkew | None
+    transport: str = ""
+    """What carried the answer."""
     problem: str = ""
     """Why there is no description."""
+
+    @property
+    def reached_by(self) -> str:
+        """The endpoint or the login that led there."""
+        machine = self.machine
+        return f"ssh:{machine.ssh}" if self.transport == "ssh" else machine.endpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

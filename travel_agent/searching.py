@@ -38,6 +38,10 @@ class Destination:
     connection: SiteConnection
     site: str
     """Name of the site in its certificate."""
+    endpoint: str = ""
+    """Where other sites reach it, whichever way leads there from here; empty: nobody but us has a
+    way, such as our own SSH login.
+    """
     features: tuple[str, ...] = ()
     """What the machine's name stands for at its site."""
     is_manager: bool = False

@@ -30,8 +30,8 @@ from gridio.ssh.target import SshTarget
 
 T = TypeVar("T")
 
-JOIN_S: Final = 5.0
-"""How long closing waits for a thread that is busy with the network."""
+JOIN_S: Final = 3.0
+"""How long closing waits for threads: one may be asking the user, who has just pressed Ctrl-C."""
 
 
 class Tunnel:
@@ -90,19 +90,19 @@ class Tunnel:
         local, self._local = self._local, None
 
         def end() -> None:
+            if local is not None:
+                local.close()
             for relay in relays:
                 relay.close()
             if login is not None:
                 login.close()
-            if local is not None:
-                local.close()
             for relay in relays:
                 relay.join(JOIN_S)
 
-        await self._in_thread(end)
-        if self._opening is not None:
-            with contextlib.suppress(Exception):
-                await asyncio.wait_for(asyncio.shield(self._opening), JOIN_S)
+        waits = [self._in_thread(end), *([self._opening] if self._opening is not None else [])]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(JOIN_S):
+                await asyncio.gather(*map(asyncio.shield, waits), return_exceptions=True)
 
     # -- in threads --------------------------------------------------------------------------------
 
