@@ -144,15 +144,25 @@ class ResourcePool:
             block.move(self.profile, now)
 
     def plan_of_queue(self, now: Instant) -> tuple[AvailabilityProfile, dict[str, Instant]]:
-        """A place for every queued job, on a copy: the room left then, and the starts by job id."""
+        """A place for every queued job, on a copy: the room left then, and the starts by job id.
+
+        A place that has long been missed (a suspended site) is no place any more.
+        """
         profile = self.profile.copy()
         profile.advance(now)
-        everybody = [*self.queue.jobs, *self.set_aside]
-        starts = {
-            job.job_id: job.planned_start for job in everybody if job.planned_start is not None
-        }
+        overdue = now - self.backfill.rule.late_start_max_s
+        starts = {}
+        placeless = []
+        for job in (*self.queue.jobs, *self.set_aside):
+            planned = job.planned_start
+            if planned is not None and planned >= overdue:
+                starts[job.job_id] = planned
+                continue
+            if planned is not None and planned + job.limit_s > now:
+                profile.unbook(job.nodes, planned, planned + job.limit_s)
+            if not job.is_held:
+                placeless.append(job)
         key = self.queue.order.key
-        placeless = [job for job in everybody if job.planned_start is None and not job.is_held]
         for job in sorted(placeless, key=lambda job: key(job, now)):
             start = profile.earliest_fit(job.nodes, job.limit_s, now)
             if start is not None:

@@ -295,6 +295,19 @@ def test_suspended_site_starts_nothing_and_catches_up() -> None:
     assert (result.starts, second.planned_start) == ([first], 600)
 
 
+def test_reservation_goes_behind_jobs_that_missed_their_places() -> None:
+    """While the site is suspended queued jobs keep their turn: nobody reserves in front of them."""
+    site = SmallSite()
+    site.submit(4, 100)
+    site.submit(4, 100)
+    site.cycle()
+    site.scheduler.mode = SchedulerMode.SUSPENDED
+    site.now = 90
+    site.end(site.scheduler.running["j1"])
+    site.cycle(400)
+    assert site.reserved(4, 50, 0).start == 500
+
+
 def test_late_cycle_does_not_cost_a_job_its_place() -> None:
     """Two seconds late, with a reservation right behind: the job starts and keeps the end of
     its place.
