@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridcore.errors import GridError, InputError
+from simulator.studies.command import study
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,9 @@ app = typer.Typer(
 @app.callback()
 def _gurlab() -> None:
     """Laboratory of the grid: the production scheduler on recorded workloads."""
+
+
+app.command()(study)
 
 
 @app.command()

@@ -1,0 +1,1 @@
+"""Published studies, each one command: ``gurlab study NAME --out DIR`` (docs/studies.md)."""

@@ -1,0 +1,62 @@
+"""``gurlab study``: run one published study, or list them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridcore.errors import InputError
+
+
+def study(
+    name: Annotated[str | None, typer.Argument(help="Which study; see --list.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for tables, pictures and claims.json.")
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Log to use (SWF); default: the study's own, in GRID_SHARED/traces."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Only the first so many jobs of each stretch.", min=1)
+    ] = None,
+    is_list: Annotated[bool, typer.Option("--list", help="Name the studies and stop.")] = False,
+) -> None:
+    """Repeat a published study and compare what comes out with the paper (docs/studies.md)."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from simulator.studies.charts import require_charts
+    from simulator.studies.logs import find_log
+    from simulator.studies.registry import STUDIES, study_named
+    from simulator.studies.study import Setting, write_claims
+
+    if is_list:
+        for each in STUDIES.values():
+            sys.stdout.write(f"{each.name:<24}{each.title}; log {each.log}\n")
+        return
+    if name is None or out is None:
+        raise InputError("say which study and where to write", hint="gurlab study NAME --out DIR")
+    chosen = study_named(name)
+    log = find_log(trace, chosen.log)
+    require_charts()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise InputError(f"{out}: cannot be made: {fault.strerror}") from fault
+    claims = chosen.run(Setting(trace=log, out=out, tell=_tell, limit=limit))
+    write_claims(out / "claims.json", claims)
+    table = Table("claim", "holds", title=f"{chosen.name}: {chosen.title}")
+    for claim in claims:
+        table.add_row(claim.claim, "yes" if claim.holds else "no")
+    Console().print(table)
+    sys.stdout.write(f"written to {out}\n")
+
+
+def _tell(what: str) -> None:
+    """Progress, on standard error so that results can be piped."""
+    sys.stderr.write(f"{what} …\n")
+    sys.stderr.flush()

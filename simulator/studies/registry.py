@@ -1,0 +1,47 @@
+"""All studies by name: one dictionary, in the order of ``gurlab study --list``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gridcore.errors import InputError
+from simulator.studies import figure_2, figure_5, figure_6_7, figure_8_9, kth
+from simulator.studies.study import Study
+
+STUDIES: Final = {
+    study.name: study
+    for study in (
+        Study(
+            name="imprecise-figure-2",
+            title="six slot configurations on one cluster (calendar paper, figures 2 to 4)",
+            log=kth.LOG,
+            run=figure_2.run,
+        ),
+        Study(
+            name="imprecise-figure-5",
+            title="imprecise calendars against EASY backfilling (figure 5)",
+            log=kth.LOG,
+            run=figure_5.run,
+        ),
+        Study(
+            name="imprecise-figure-6-7",
+            title="six partitions apart and as one grid (figures 6 and 7)",
+            log=figure_6_7.LOG,
+            run=figure_6_7.run,
+        ),
+        Study(
+            name="imprecise-figure-8-9",
+            title="ten clusters below one manager (figures 8 and 9)",
+            log=figure_8_9.LOG,
+            run=figure_8_9.run,
+        ),
+    )
+}
+
+
+def study_named(name: str) -> Study:
+    """The study called ``name``; ``InputError`` lists the known."""
+    study = STUDIES.get(name)
+    if study is None:
+        raise InputError(f"unknown study {name[:40]!r}", hint=f"known: {', '.join(STUDIES)}")
+    return study
