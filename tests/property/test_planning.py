@@ -1,5 +1,4 @@
-"""Sweep's planning against brute force: whatever it answers is valid, and nothing earlier exists.
-"""
+"""Sweep's planning against brute force: whatever it answers is valid, nothing earlier exists."""
 
 from __future__ import annotations
 
