@@ -348,6 +348,13 @@ class CalendarMachine(CalendarWorld):
         assert self.calendar.oldest_tombstone() == min(stones, default=None)
         firm = [one.end for one in self.model.entries.values() if one.state == "COMMITTED"]
         assert self.calendar.next_end() == min(firm, default=None)
+        begins = sorted(
+            (one.start, key) for key, one in self.model.entries.items() if one.state == "COMMITTED"
+        )
+        begun = [(each.start, each.reservation_id) for each in self.calendar.begun(self.now)]
+        assert begun == [each for each in begins if each[0] <= self.now]
+        later = [start for start, _ in begins if start > self.now]
+        assert self.calendar.next_start(self.now) == min(later, default=None)
 
     @invariant()
     def room_agrees(self) -> None:
