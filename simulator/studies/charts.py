@@ -56,7 +56,7 @@ def draw_bars(out: Path, name: str, panels: Sequence[Panel], unit: str) -> None:
             )
             axes.set_ylabel(unit)
             axes.set_title(panel.title)
-            if panel.is_log:
+            if panel.is_log and any(any(heights) for heights in panel.series.values()):
                 axes.set_yscale("log")
             axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
         try:
