@@ -69,7 +69,7 @@ class _Refused(Exception):
     pass
 
 
-class _Crasher:
+class _CrashPoint:
     """Kills the manager's journal at one write."""
 
     def __init__(self, world: World, write: int, stage: WriteStage) -> None:
@@ -95,18 +95,18 @@ async def _tell(
     if seed:
         world.network.carry = unreliable(seed)
     story = Story(world)
-    crasher = _Crasher(world, write, stage)
-    world.on_write = crasher
+    crashed = _CrashPoint(world, write, stage)
+    world.on_write = crashed
     world.manager = _remade(world)
     world.start()
     await world.passes(0.5)
     telling = asyncio.create_task(getattr(story, name)())
-    striking = asyncio.create_task(crasher.has_struck.wait())
+    striking = asyncio.create_task(crashed.has_struck.wait())
     await _either(telling, striking)
     waiting = asyncio.create_task(world.passes(QUIET_S))
     await _either(waiting, striking)
     waiting.cancel()
-    if crasher.has_struck.is_set():
+    if crashed.has_struck.is_set():
         telling.cancel()
         await asyncio.gather(telling, return_exceptions=True)
         await world.stop()
@@ -121,7 +121,7 @@ async def _tell(
     await world.passes(QUIET_S)
     _check(story, asks_again=asks_again)
     await world.close()
-    return crasher.has_struck.is_set()
+    return crashed.has_struck.is_set()
 
 
 def _remade(world: World) -> Any:
