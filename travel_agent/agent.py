@@ -156,8 +156,10 @@ class TravelAgent:
                     itinerary = await self._set_off(itinerary, work, base or Path(), log)
             except OutcomeOpenError:
                 raise
-            except (Exception, asyncio.CancelledError):
-                await self._clean_up(log, booking, destinations)
+            except (Exception, asyncio.CancelledError) as fault:
+                # An undo that could not reach every site is not said again at once.
+                if not log.story.is_undoing or isinstance(fault, asyncio.CancelledError):
+                    await self._clean_up(log, booking, destinations)
                 raise
             return itinerary
         finally:
