@@ -8,15 +8,18 @@ never asked of the daemon whose word is under test.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final
 
 from agents.agent_events import JobStarting
@@ -32,6 +35,7 @@ from gridcore.calendar_events import (
     ReservationMoved,
 )
 from gridcore.calendars import Calendar
+from gridcore.jobs import JobView
 from gridcore.reservations import Reservation, ReservationState
 from gridcore.timetext import format_utc
 from gridio.authority import Authority
@@ -58,6 +62,8 @@ NOBODY: Final = "mallory"
 PATIENCE_S: Final = 30.0
 """Bound of every wait; a moment is usual."""
 PASS_S: Final = 0.03
+SIDE_BY_SIDE: Final = 3
+"""Commands that run at the same time."""
 CONTACT_PORT_FIRST: Final = 12_000
 CONTACT_PORTS: Final = 400
 DAY_S: Final = 86_400
@@ -80,6 +86,57 @@ class Said:
         return [line for line in self.err.splitlines() if line.startswith("gur: ")]
 
 
+class GurProcess:
+    """Runs commands one at a time (``tests/gur_process.py``); comes up with its first."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def run(
+        self,
+        words: Sequence[str],
+        environment: dict[str, str],
+        stop_at: tuple[str, int, int] | None,
+    ) -> Said:
+        """How the command ended; one that does not end fails the test."""
+        server = self._server or self._start()
+        assert server.stdin is not None
+        assert server.stdout is not None
+        out, err = self._folder / "out", self._folder / "err"
+        command = {
+            "words": words,
+            "environment": environment,
+            "out": str(out),
+            "err": str(err),
+            "signal": stop_at,
+        }
+        server.stdin.write(json.dumps(command).encode() + b"\n")
+        server.stdin.flush()
+        if not select.select([server.stdout], [], [], PATIENCE_S)[0]:
+            self.end()
+            raise AssertionError(f"gur {' '.join(words)} does not end: {err.read_text()}")
+        code = int(server.stdout.readline())
+        return Said(code, out.read_text(), err.read_text())
+
+    def end(self) -> None:
+        """End the process and whatever it runs."""
+        server, self._server = self._server, None
+        if server is not None:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.communicate()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._folder.mkdir(exist_ok=True)
+        self._server = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("gur_process.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        return self._server
+
+
 class GridWorld:
     """The running grid, as ``grid_world`` gives it out."""
 
@@ -95,6 +152,9 @@ class GridWorld:
         )
         self._down: dict[str, None] = dict.fromkeys(SITES)
         self._paused: dict[str, None] = {}
+        self._processes: SimpleQueue[GurProcess] = SimpleQueue()
+        for number in range(SIDE_BY_SIDE):
+            self._processes.put(GurProcess(self.root / f"gur-{number}"))
 
     # -- sites -------------------------------------------------------------------------------------
 
@@ -191,6 +251,10 @@ class GridWorld:
             if not trip or (each.request.trip is not None and each.request.trip.trip_id == trip)
         ]
 
+    def active_jobs(self, name: str, trip: str) -> list[JobView]:
+        """Jobs of a trip that are not over, by a site's journal."""
+        return [job for job in self.jobs(name).active() if trip in job.spec.request_id]
+
     def holds(self) -> list[Reservation]:
         """What is held and not committed, anywhere."""
         return [
@@ -233,24 +297,41 @@ class GridWorld:
         finally:
             await agent.close()
 
-    def environment(self, user: str, state: Path, **more: str) -> dict[str, str]:
+    def environment(self, user: str, state: Path) -> dict[str, str]:
         """The environment of a command of ``user``'s."""
         own = {"GUR_CONFIG": str(self.config(user)), "GUR_STATE": str(state)}
-        return {**os.environ, **own, "COLUMNS": "200", **more}
+        return {**os.environ, **own, "COLUMNS": "200"}
 
     def gur(
-        self, *arguments: str, user: str = "ada", state: Path | None = None, **environment: str
+        self,
+        *words: str,
+        user: str = "ada",
+        state: Path | None = None,
+        stop_at: tuple[str, int, int] | None = None,
+        is_typed: bool = False,
+        more: Mapping[str, str] | None = None,
     ) -> Said:
-        """Run the real command to its end."""
-        done = subprocess.run(
-            [sys.executable, "-m", "travel_agent.cli", *arguments],
-            env=self.environment(user, state or self.new_state(), **environment),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
+        """Run a command to its end, in a process of its own. ``stop_at``: the signal it gets, after
+        a step and its count. ``is_typed``: as a shell would start it, imports and all. ``more``: of
+        the environment.
+        """
+        own = self.environment(user, state or self.new_state()) | dict(more or {})
+        if is_typed:
+            argv = [sys.executable, "-m", "travel_agent.cli", *words]
+            done = subprocess.run(
+                argv, env=own, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            )
+            return Said(done.returncode, done.stdout, done.stderr)
+        process = self._processes.get(timeout=PATIENCE_S)
+        try:
+            return process.run(words, own, stop_at)
+        finally:
+            self._processes.put(process)
+
+    def end_processes(self) -> None:
+        """No command is run any more."""
+        while not self._processes.empty():
+            self._processes.get().end()
 
     def window(self, length_s: int = DAY_S // 2) -> tuple[int, int]:
         """Hours of a far-away day that no other test books."""
@@ -275,11 +356,14 @@ def grid_world() -> Iterator[GridWorld]:
         raise
     try:
         world = GridWorld(grid, keeper.pid)
-        _lay_out(world)
-        world.start(*SITES)
-        for user in (*USERS, NOBODY):
-            write_machines(world, user)
-        yield world
+        try:
+            _lay_out(world)
+            world.start(*SITES)
+            for user in (*USERS, NOBODY):
+                write_machines(world, user)
+            yield world
+        finally:
+            world.end_processes()
     finally:
         grid.take_down()
 

@@ -17,17 +17,24 @@ import pytest
 
 from gridcore.reservations import ReservationState
 from gridio.clock import SystemClock
-from tests.grid_world import PATIENCE_S, GridWorld, Said, metajob_text, until
+from tests.grid_world import PATIENCE_S, SIDE_BY_SIDE, GridWorld, Said, metajob_text, until
+from tests.shared_data import CHECKOUT
 from travel_agent.cli import EXIT_INTERRUPTED
 from travel_agent.rendering import resumed_json
 
 pytestmark = pytest.mark.integration
 
-CHILD = Path(__file__).with_name("gur_child.py")
-SIDE_BY_SIDE = 3
 STEPS = [("asked", 1), ("held", 1), ("decided", 1), ("committed", 1), ("submitted", 1)]
 """A step of each kind of a booking at two sites, in the order in which they come. Every single
 message is gone through where no process has to be started: tests/sim/test_booking_faults.py.
+"""
+STOPS_ITSELF = """
+import signal, sys
+from tests.gur_process import arm
+from travel_agent.cli import main
+arm("planned", 1, signal.SIGSTOP)
+sys.argv = sys.argv[1:]
+main()
 """
 DECIDED_AT = STEPS.index(("decided", 1))
 
@@ -86,15 +93,8 @@ def book(
             command=["/bin/true"],
         )
     )
-    done = subprocess.run(
-        [sys.executable, str(CHILD), step, str(count), str(number), "book", str(file)],
-        env=grid.environment("ada", folder / "memory"),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    return Laptop(grid, folder, Said(done.returncode, done.stdout, done.stderr))
+    said = grid.gur("book", str(file), state=folder / "memory", stop_at=(step, count, int(number)))
+    return Laptop(grid, folder, said)
 
 
 def book_all(
@@ -124,12 +124,7 @@ def test_ctrl_c_at_any_step_undoes_what_was_begun(grid: GridWorld, tmp_path: Pat
         assert len(laptop.said.faults) == 1, (step, laptop.said)
         assert "Traceback" not in laptop.said.err, (step, laptop.said)
         assert laptop.states() == [], step
-        assert not [
-            job
-            for site in ("alpha", "beta")
-            for job in grid.jobs(site).active()
-            if laptop.trip() in job.spec.request_id
-        ]
+        assert not any(grid.active_jobs(site, laptop.trip()) for site in ("alpha", "beta"))
     said = laptops["submitted", 1].gur("status", "--json")
     assert json.loads(said.out)["trips"][0]["state"] == "CANCELLED"
     assert laptops["held", 1].resume()["done"] == "nothing to do"
@@ -159,10 +154,7 @@ async def test_a_laptop_killed_at_any_step_finishes_or_undoes_on_resume(
         assert states == [ReservationState.COMMITTED] * 2, step
         assert all(leg["job"] for leg in answer["legs"]), (step, answer)
         for site in ("alpha", "beta"):
-            bound = [
-                job for job in grid.jobs(site).active() if laptop.trip() in job.spec.request_id
-            ]
-            assert len(bound) == 1, step
+            assert len(grid.active_jobs(site, laptop.trip())) == 1, step
     assert answers["decided", 1]["done"] == "committed every leg; queued its jobs"
     assert answers["held", 1]["found"] == "nothing was decided; 2 holds may have existed"
     again = laptops["committed", 1].resume()
@@ -194,8 +186,9 @@ def waiting(grid: GridWorld, tmp_path: Path) -> Iterator[tuple[Laptop, subproces
     file = tmp_path / "trip.toml"
     file.write_text(metajob_text({"alpha": (1, 1), "beta": (1, 1)}, 2, earliest=start, latest=end))
     process = subprocess.Popen(
-        [sys.executable, str(CHILD), "planned", "1", str(signal.SIGSTOP), "book", str(file)],
+        [sys.executable, "-c", STOPS_ITSELF, "gur", "book", str(file)],
         env=grid.environment("ada", tmp_path / "memory"),
+        cwd=CHECKOUT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -67,8 +67,12 @@ def check_every_second(grid: GridWorld, site: str) -> None:
                 change(kept, +1, 0)
                 top = max(promised[second] for second in range(kept.start, kept.end))
                 assert top <= SITES[site], f"{site}: {kept.reservation_id} is one too many"
-            case ReservationMoved():
-                raise AssertionError("nobody amends here")
+            case ReservationMoved(reservation=kept):
+                change(live[kept.reservation_id], -1, event.at)
+                live[kept.reservation_id] = kept
+                change(kept, +1, event.at)
+                top = max(promised[second] for second in range(kept.start, kept.end))
+                assert top <= SITES[site], f"{site}: {kept.reservation_id} has moved into others"
             case ReservationChanged() if event.event is ReservationEvent.COMMIT:
                 assert live[event.reservation_id].start > at, "committed before it starts"
             case ReservationChanged():
