@@ -20,16 +20,13 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
-from gridcore.ports import FileStatus, OutputChunk
+from gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk
 
 CHUNK_BYTES: Final = 256 * 1024
 """One message of a transfer: large enough to be cheap, small enough for the message limit."""
 PATH_DEPTH_MAX: Final = 32
 FILES_MAX: Final = 20_000
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-PART_SUFFIX: Final = ".part"
-"""A file that is not complete yet has this ending; a transfer that was interrupted goes on with it.
-"""
 
 
 class Areas:

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from gridcore.callers import Caller
 from gridcore.jobs import JobSpec, JobView
 from gridcore.reservations import Availability, Decline, Reservation, ReservationRequest
 from gridcore.summaries import CalendarSummary, SummaryDelta
 from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
+
+PART_SUFFIX: Final = ".part"
+"""A file that is not complete yet has this ending; a transfer that was interrupted goes on with it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +185,8 @@ class SitePort(Protocol):
     async def put_file(
         self, area: str, path: str, chunks: AsyncIterator[OutputChunk], *, mode: int, sha256: str
     ) -> FileStatus:
-        """Write a file; the first chunk's offset says where to go on. A wrong checksum is refused
+        """Write a file; the first chunk's offset says where to go on. What has arrived of an
+        interrupted upload is listed under the path and ``PART_SUFFIX``. A wrong checksum is refused
         and the file dropped.
         """
         ...

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import os
 import shlex
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -17,13 +14,13 @@ from gridcore.errors import ConflictError, InputError, UnavailableError
 from gridcore.itineraries import Itinerary, Leg
 from gridcore.jobs import Companion, JobSpec, JobView
 from gridcore.metajobs import Metajob
-from gridcore.ports import FileStatus, OutputChunk, SitePort
+from gridcore.ports import PART_SUFFIX, FileStatus, SitePort
 from gridcore.reservations import Decline
 from gridcore.tasks import StagedFile, TaskSpec
 from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.searching import DEFAULT_ACCOUNT, Destination
+from travel_agent.transfers import checksum_of, receive_file, send_file
 
-CHUNK_BYTES: Final = 256 * 1024
 COMPILE_THEN_RUN: Final = 'eval "$1" || exit 126; eval "exec $2"'
 """Run by ``/bin/sh -c`` with the two commands, quoted for the shell, as its arguments."""
 STREAMS: Final = ("stdout", "stderr")
@@ -76,11 +73,19 @@ class LegWork:
         task = self.task_of(leg)
         if task is None or leg.reservation_id is None:
             return 0
+        port, area = self._site(leg), leg.reservation_id
+        files = [each for staged in task.stage_in for each in _files_of(staged, base)]
+        if not files:
+            return 0
+        # What an interrupted run has sent, whole or in part.
+        there = {
+            each.path.removesuffix(PART_SUFFIX): each
+            for each in await port.list_files(area, "", with_checksums=True)
+        }
         count = 0
-        for staged in task.stage_in:
-            for source, destination in _files_of(staged, base):
-                await self._put(leg, source, destination)
-                count += 1
+        for source, destination in files:
+            known = there.get(str(PurePosixPath(destination)))
+            count += await send_file(port, area, source, destination, known)
         if count:
             self._tell(News(step=Step.STAGED, place=leg.name, text=f"{count} files sent"))
         return count
@@ -141,8 +146,8 @@ class LegWork:
         try:
             for status, destination in wanted:
                 target = folder / destination
-                if not (target.is_file() and _checksum(target) == status.sha256):
-                    await self._get(port, leg.reservation_id, status, target)
+                if not (target.is_file() and checksum_of(target) == status.sha256):
+                    await receive_file(port, leg.reservation_id, status, target)
                 fetched.append(target)
         except OSError as fault:
             raise InputError(f"cannot write results to {folder}: {fault.strerror}") from fault
@@ -161,44 +166,6 @@ class LegWork:
     async def _output(self, leg: Leg, name: str) -> AsyncIterator[LegOutput | LegChange]:
         async for chunk in self._site(leg).follow_output(leg.job_id or "", name, 0):
             yield LegOutput(leg=leg.name, stream=name, content=chunk.content)
-
-    async def _put(self, leg: Leg, source: Path, destination: str) -> None:
-        try:
-            mode, checksum = await asyncio.to_thread(_mode_and_checksum, source)
-        except OSError as fault:
-            raise InputError(f"cannot read {source}: {fault.strerror}") from fault
-        await self._site(leg).put_file(
-            leg.reservation_id or "", destination, _read(source), mode=mode, sha256=checksum
-        )
-
-    async def _get(self, port: SitePort, area: str, status: FileStatus, target: Path) -> None:
-        """Into a part file first, so that an interrupted transfer is never taken for the file."""
-        part = target.with_name(target.name + ".part")
-        done = await asyncio.to_thread(_open_part, part, status.size_bytes)
-        with await asyncio.to_thread(part.open, "r+b") as file:
-            file.seek(done)
-            async for chunk in port.get_file(area, status.path, done):
-                file.write(chunk.content)
-            file.flush()
-            os.fsync(file.fileno())
-        if status.sha256 and await asyncio.to_thread(_checksum, part) != status.sha256:
-            part.unlink()
-            raise UnavailableError(
-                f"{status.path} arrived damaged or changed meanwhile", hint="fetch it again"
-            )
-        part.chmod(status.mode & 0o777 | 0o600)
-        part.replace(target)
-
-
-def _open_part(part: Path, size_max: int) -> int:
-    """Make or keep a part file; returns how many of its bytes count."""
-    part.parent.mkdir(parents=True, exist_ok=True)
-    part.touch()
-    done = part.stat().st_size
-    if done > size_max:
-        os.truncate(part, 0)
-        return 0
-    return done
 
 
 def _command(task: TaskSpec) -> tuple[str, ...]:
@@ -256,20 +223,3 @@ def _wanted(task: TaskSpec | None, files: list[FileStatus]) -> list[tuple[FileSt
             for each in inside
         ]
     return found
-
-
-async def _read(path: Path) -> AsyncIterator[OutputChunk]:
-    with path.open("rb") as file:
-        offset = 0
-        while content := await asyncio.to_thread(file.read, CHUNK_BYTES):
-            yield OutputChunk(offset=offset, content=content)
-            offset += len(content)
-
-
-def _mode_and_checksum(path: Path) -> tuple[int, str]:
-    return path.stat().st_mode & 0o777, _checksum(path)
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
