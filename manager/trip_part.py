@@ -13,11 +13,12 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
+from gridcore.errors import GridError, UnavailableError
 from gridcore.instants import Instant
 from gridcore.ports import CalendarPort
-from gridcore.reservations import ReservationEvent, ReservationState, TripRef
+from gridcore.reservations import Acceptor, ReservationEvent, ReservationState, TripRef
 from gridcore.trip_consensus import (
     AcceptorAnswer,
     AcceptorState,
@@ -191,10 +192,27 @@ class TripPart:
         )
 
     def _ports(self, trip: TripRef) -> dict[str, CalendarPort]:
-        """The acceptors' calendars; the manager's own without a wire."""
-        return {
-            each.site: self._parts.own_port()
-            if each.site == self._book.site
-            else self._parts.connect(each.site, each.endpoint)
-            for each in trip.acceptors
-        }
+        """The acceptors' calendars; the manager's own without a wire. All of them count for a
+        majority, also one to which there is no way.
+        """
+        return {each.site: self._port(each) for each in trip.acceptors}
+
+    def _port(self, acceptor: Acceptor) -> CalendarPort:
+        if acceptor.site == self._book.site:
+            return self._parts.own_port()
+        try:
+            return self._parts.connect(acceptor.site, acceptor.endpoint)
+        except GridError as fault:
+            log.warning("no way to the acceptor %s: %s", acceptor.site, fault)
+            return cast("CalendarPort", _OutOfReach(acceptor))
+
+
+class _OutOfReach:
+    """An acceptor whose address leads nowhere; it is only ever asked to vote."""
+
+    def __init__(self, acceptor: Acceptor) -> None:
+        self._acceptor = acceptor
+
+    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
+        """Silence."""
+        raise UnavailableError(f"no way to {self._acceptor.site} for {question.instance}")

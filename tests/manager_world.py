@@ -388,7 +388,9 @@ class World:
         ladder: SlotLadder = EXACT,
         name: str = "north",
         extra_children: Sequence[tuple[CalendarManager, Network]] = (),
+        connect: Callable[[str, str], SiteConnection] | None = None,
     ) -> None:
+        self.connect = connect or _no_way
         self.name = name
         self.sites = {each.name: each for each in sites}
         self.network = Network()
@@ -517,7 +519,7 @@ class World:
                 ladder=self.ladder,
                 published_horizon_s=20_000,
                 subject_of=lambda caller: caller.subject,
-                connect=_no_way,
+                connect=self.connect,
                 keeper_rules=self.keeper_rules,
             )
         )

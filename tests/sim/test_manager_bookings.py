@@ -501,6 +501,23 @@ def test_a_release_overtakes_a_commit_that_cannot_land() -> None:
     run_virtually(scene)
 
 
+def test_a_child_that_comes_back_late_is_told_to_release_what_it_committed() -> None:
+    """What was committed never lets go by itself, so its undo is told however late it is."""
+
+    async def scene() -> None:
+        async with a_world(ChildSite("a"), ChildSite("b")) as world:
+            group = await booked(world.ada, a_wish(start=SOON + 900))
+            world.sites["b"].is_up = False
+            await world.ada.release(group.reservation_id)
+            await world.passes(400)
+            world.sites["b"].restart()
+            assert world.sites["b"].of_manager(ReservationState.COMMITTED)
+            await world.passes(RETRY_MAX_S + 1)
+            world.assert_whole_or_absent()
+
+    run_virtually(scene)
+
+
 def test_a_child_that_is_away_is_not_waited_for() -> None:
     """Once its subscription is down a child takes no part: the others answer, and say who is
     missing.
