@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench import booking_bench, journal_bench, profile_cost, replay_bench, rpc_bench
+from bench import (
+    booking_bench,
+    imprecise_bench,
+    journal_bench,
+    profile_cost,
+    replay_bench,
+    rpc_bench,
+)
 from bench.figures import show, write
 
 REPORT = Path(__file__).resolve().parent.parent / "build" / "bench.json"
 BENCHMARKS = (
     profile_cost.measure,
     replay_bench.measure,
+    imprecise_bench.measure,
     journal_bench.measure,
     rpc_bench.measure,
     booking_bench.measure,
