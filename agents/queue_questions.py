@@ -153,8 +153,10 @@ def _queue_row(
 ) -> dict[str, Any]:
     row = _row(agent, caller, view)
     spec = view.spec
-    bound = agent.jobs.bound_reservations.get(view.job_id, ())
-    inside = agent.jobs.runs_inside.get(view.job_id)
+    bound: tuple[str, ...] = ()
+    if _is_mine(caller, view):
+        inside = agent.jobs.runs_inside.get(view.job_id)
+        bound = (inside,) if inside else agent.jobs.bound_reservations.get(view.job_id, ())
     row |= {
         "planned_start": None,
         "ends_by": agent.jobs.room_until.get(view.job_id),
@@ -163,8 +165,8 @@ def _queue_row(
         "expansion_factor": round(
             ((view.started_at or now) - view.submitted_at + spec.limit_s) / spec.limit_s, 3
         ),
-        "reservations": [inside] if inside else list(bound[:BINDINGS_SHOWN]),
-        "reservations_total": 1 if inside else len(bound),
+        "reservations": list(bound[:BINDINGS_SHOWN]),
+        "reservations_total": len(bound),
         "reason": "",
     }
     if place is not None:
@@ -185,7 +187,7 @@ def _row(agent: NodeAgent, caller: Caller, view: JobView) -> dict[str, Any]:
         "job": view.job_id,
         "name": view.spec.name if is_mine else HIDDEN,
         "owner": view.owner if is_mine else SOMEBODY,
-        "account": view.spec.account,
+        "account": view.spec.account if is_mine else HIDDEN,
         "class": _class_of(agent, view),
         "nodes": view.spec.nodes,
         "limit_s": view.spec.limit_s,
@@ -207,8 +209,8 @@ def _is_mine(caller: Caller, view: JobView) -> bool:
 
 
 def _filter(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> _Filter:
-    """Jobs of a user, an account, a class, in some states. Others' jobs belong to nobody known, so
-    asking for their owner by name finds none of them.
+    """Jobs of a user, an account, a class, in some states. Whose others' jobs are is not shown, so
+    asking for a user or an account by name finds none of them either.
     """
     user, account = text_or_none(arguments, "user"), text_or_none(arguments, "account")
     states = _states(texts(arguments, "state"))
@@ -220,7 +222,9 @@ def _filter(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> _
     waiting = agent.scheduler.waiting
 
     def fits(view: JobView) -> bool:
-        if user is not None and not (view.owner == user and _is_mine(caller, view)):
+        if (user is not None or account is not None) and not _is_mine(caller, view):
+            return False
+        if user is not None and view.owner != user:
             return False
         if account is not None and view.spec.account != account:
             return False

@@ -27,7 +27,7 @@ from local_sched.catalina.answers import (
     show_fault,
 )
 from local_sched.catalina.old_names import is_old, translate
-from local_sched.catalina.shell import app
+from local_sched.catalina.shell import app, tell_interrupted
 
 __all__ = ["app", "main", "run_command"]
 
@@ -72,7 +72,7 @@ def run_command(argv: Sequence[str]) -> int:
     except _USAGE_FAULTS as fault:
         return _refused(_usage_fault(fault, words), words)
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("catalina: interrupted\n  see what became of it: catalina show-q\n")
+        tell_interrupted()
         return EXIT_INTERRUPTED
 
 

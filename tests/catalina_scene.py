@@ -12,7 +12,7 @@ import pytest
 
 from gridcore.calendar_rules import CalendarRules
 from gridcore.callers import Caller, Role
-from gridcore.errors import GridError, NotFoundError
+from gridcore.errors import NotFoundError
 from gridcore.ports import SitePort
 from gridcore.timetext import find_zone
 from gridio.clock import ManualClock
@@ -45,7 +45,7 @@ class AnsweringPort(FakeSitePort):
         answer = self._scene.answers.get(name)
         if answer is None:
             raise NotFoundError(f"no answer to {name} in this scene")
-        if isinstance(answer, GridError):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 

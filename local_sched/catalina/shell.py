@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 import typer
 
 from gridcore.errors import GridError
-from local_sched.catalina.answers import error_object, print_json, show, show_fault
+from local_sched.catalina.answers import (
+    EXIT_INTERRUPTED,
+    error_object,
+    print_json,
+    show,
+    show_fault,
+)
 from local_sched.catalina.session import (
     DEFAULT_SOCKET,
     SOCKET_VARIABLE,
@@ -110,3 +116,13 @@ def guarded(work: Callable[[], T], *, as_json: bool) -> T:
             print_json(error_object(fault))
         show_fault(fault)
         raise typer.Exit(fault.exit_code) from None
+    except KeyboardInterrupt:
+        tell_interrupted()
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def tell_interrupted() -> None:
+    """What was asked of the site may have been done: it does not take back what it has granted."""
+    typer.echo(
+        "catalina: interrupted\n  see what became of it: catalina show-q, show-res", err=True
+    )

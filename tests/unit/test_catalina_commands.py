@@ -374,3 +374,11 @@ def test_without_words_the_help_is_shown(scene: CatalinaScene) -> None:
     said = scene.run("--help")
     assert said.code == 0
     assert "set-res" in said.out
+
+
+def test_an_interruption_is_told(scene: CatalinaScene) -> None:
+    """130, and where to look: the site may have done what it was asked."""
+    scene.answers["nodes"] = KeyboardInterrupt()
+    said = scene.run("show-nodes")
+    assert said.code == 130
+    assert said.err.splitlines()[0] == "catalina: interrupted"
