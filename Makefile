@@ -81,6 +81,10 @@ integration: setup ## Run the tests with real processes and sockets
 sim: setup ## Run the simulated worlds; SEED=n replays one seed
 	$(BIN)/python -m pytest tests/sim $(if $(SEED),--sim-seed=$(SEED))
 
+.PHONY: torture
+torture: setup ## Run random simulated grids to death; SEEDS=1..1000, SITES=n, LOSS=p
+	$(BIN)/gurlab torture --seeds $(or $(SEEDS),1..200) --sites $(or $(SITES),20) --loss $(or $(LOSS),0.5)
+
 .PHONY: golden-update
 golden-update: setup ## Rewrite the expected texts of tests/golden; review the diff
 	$(BIN)/python -m pytest -q tests/golden --golden-update

@@ -15,6 +15,7 @@ import typer
 
 from gridcore.errors import GridError, InputError
 from simulator.studies.command import study
+from simulator.torture_cli import crashes, torture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,8 @@ def _gurlab() -> None:
 
 
 app.command()(study)
+app.command()(torture)
+app.command()(crashes)
 
 
 @app.command()

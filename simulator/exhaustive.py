@@ -41,7 +41,6 @@ PAIR_KINDS: Final = (
 class Tally:
     """What came of all crashes of one party (or pair) at one kind of point."""
 
-    points: int = 0
     worlds: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     doubt_longest_s: float = 0.0
@@ -54,6 +53,13 @@ class Tally:
         self.doubt_longest_s = max(self.doubt_longest_s, record.doubt_longest_s)
         for violation in record.chronicle.violations:
             self.failures.append((crashes, str(violation)))
+
+    def merge(self, other: Tally) -> None:
+        """Take another tally of the same kind into account."""
+        self.worlds += other.worlds
+        self.outcomes.update(other.outcomes)
+        self.doubt_longest_s = max(self.doubt_longest_s, other.doubt_longest_s)
+        self.failures += other.failures
 
 
 def one_trip(seed: int = 1, *, crashes: tuple[PlannedCrash, ...] = ()) -> WorldPlan:
