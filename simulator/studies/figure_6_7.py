@@ -3,7 +3,7 @@
 
 The log names no partition. A job takes as many nodes as one partition has, so it goes to the one of
 its size; the two of 32 nodes take turns. Run time is CPU time (field 6): by the wall clock the jobs
-of the paper's partitions of 64 nodes would need more than there is in every month, because the
+of the paper's partitions of 64 nodes would need more than there is in most months, because the
 machine was time-shared; by CPU time March 1995, and no other month, has the paper's six
 utilisations in their proportions. docs/studies.md has the figures.
 """

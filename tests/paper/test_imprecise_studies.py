@@ -154,7 +154,7 @@ def job_line(submit: int, procs: int) -> str:
 
 
 def test_delays_are_the_papers_metric() -> None:
-    """Submission to end over run time, meaned over jobs and by class of run time."""
+    """Submission to end over run time, as means over all jobs and by class of run time."""
     jobs = [TraceJob(1, 0, 5, 1, 10, 1, 1), TraceJob(2, 10, 1000, 1, 2000, 1, 1)]
     found = delays_of(jobs, [5, 510])
     assert found.mean == (2 + 1.5) / 2
