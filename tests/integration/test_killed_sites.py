@@ -169,7 +169,7 @@ async def test_a_site_killed_between_hold_and_commit_leaves_no_trip(
     """
     # The connection insists as often as ever, and is quicker about it.
     monkeypatch.setattr("gridio.rpc.channel_wire.RECONNECT_WAIT_S", 0.03)
-    state, metajob = grid.new_state(), a_trip("true", in_s=4)
+    state, metajob = grid.new_state(), a_trip("true", in_s=3)
 
     def listen(news: News) -> None:
         if news.step is Step.DECIDED:

@@ -19,8 +19,8 @@ from travel_agent.metajob_files import parse_metajob
 
 pytestmark = pytest.mark.integration
 
-LAPTOPS = 20
-TRIPS_EACH = 10
+LAPTOPS = 12
+TRIPS_EACH = 17
 WINDOW_S = 3 * 3600
 
 
