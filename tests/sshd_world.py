@@ -18,7 +18,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
@@ -116,7 +116,7 @@ class Sshd:
                     "AllowStreamLocalForwarding no",
                     "UseDNS no",
                     "MaxStartups 100",
-                    # bash reads no start-up files of the user's when it thinks it is an inner shell.
+                    # bash reads no start-up files when it takes itself for an inner shell.
                     f'SetEnv PATH="{tools}:/usr/bin:/bin" SHLVL=1',
                     "",
                 ]
@@ -132,25 +132,22 @@ class Sshd:
 
     def kill(self) -> None:
         """Kill the server and every connection it serves."""
+        self.kill_connections()
         server, self._server = self._server, None
-        if server is None:
-            return
-        self.kill_connections(server.pid)
-        server.kill()
-        server.wait()
+        if server is not None:
+            server.kill()
+            server.wait()
 
-    def kill_connections(self, pid: int = 0) -> None:
+    def kill_connections(self) -> None:
         """Kill what serves connections, and what was executed for them; the server lives on."""
-        pid = pid or (self._server.pid if self._server is not None else 0)
-        for each in demo_keeper.descendants(pid):
+        for each in demo_keeper.descendants(self._server.pid) if self._server is not None else []:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)
 
     def executed(self) -> list[str]:
         """Command lines of what runs for connections now."""
-        pid = self._server.pid if self._server is not None else 0
         found = []
-        for each in demo_keeper.descendants(pid):
+        for each in demo_keeper.descendants(self._server.pid) if self._server is not None else []:
             with contextlib.suppress(OSError):
                 line = Path("/proc", str(each), "cmdline").read_bytes()
                 found.append(line.replace(b"\0", b" ").decode(errors="replace"))
@@ -204,10 +201,12 @@ class SshUser:
         ]
         self.config.write_text("\n    ".join([f"Host {self.alias}", *block]) + "\n")
 
-    def connect(self, agent_socket: Path | str, **others: object) -> SshSite:
+    def connect(self, agent_socket: Path | str, **others: Any) -> SshSite:
         """A connection to the agent at ``agent_socket``, behind the server."""
-        given: dict[str, object] = {"agent_socket": str(agent_socket), "site": "lab"}
-        return SshSite(self.alias, config=self.config, **{**given, **others})  # type: ignore[arg-type]
+        socket_path = str(agent_socket)
+        return SshSite(
+            self.alias, agent_socket=socket_path, site="lab", config=self.config, **others
+        )
 
 
 def _free_port() -> int:

@@ -32,7 +32,7 @@ AGENT_VARIABLE: Final = "SSH_AUTH_SOCK"
 
 _TARGET: Final = re.compile(
     r"(?:(?P<user>[^\s@:/]+(?:@[^\s@:/]+)?)@)?"
-    r"(?:\[(?P<address>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s@:/\[\]-][^\s@:/\[\]]*))"
+    r"(?:\[(?P<address>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[^\s@:/\[\]-][^\s@:/\[\]]*))"
     r"(?::(?P<port>\d{1,5}))?"
 )
 

@@ -1,0 +1,83 @@
+"""A site behind a real SSH server, and what its tests share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gridcore.callers import Caller
+from gridio.clock import SystemClock
+from gridio.gridmap import GridMap
+from gridio.rpc.front_door import LocalSocket
+from gridio.rpc.peers import Peer, map_caller
+from gridio.rpc.server import GridServer
+from gridio.ssh.private_socket import FOLDER_PREFIX
+from gridio.ssh.site import SshSite
+from tests.fake_services import FakeSite
+from tests.sshd_world import Sshd, SshUser
+
+
+@dataclass
+class SshScene:
+    """The site ``lab`` on a local socket, its SSH server, and a user's laptop."""
+
+    sshd: Sshd
+    user: SshUser
+    site: FakeSite
+    server: GridServer
+    socket: Path
+
+    def connect(self, **others: Any) -> SshSite:
+        """A connection of the user's."""
+        return self.user.connect(**{"agent_socket": self.socket, **others})
+
+
+def identify_login(peer: Peer) -> Caller:
+    """Whoever the kernel names; nobody else."""
+    return map_caller(peer, GridMap([]))
+
+
+@asynccontextmanager
+async def a_local_site(folder: Path, *, group: str = "") -> AsyncIterator[SshScene]:
+    """A site, and a server of its own for a test that kills or configures it."""
+    sshd = Sshd(folder / "sshd")
+    site = FakeSite(SystemClock(), folder)
+    socket = folder / "front.sock"
+    server = GridServer(
+        site, identify_login, local=LocalSocket(path=socket, group=group), site="lab"
+    )
+    async with server:
+        sshd.start()
+        try:
+            yield SshScene(sshd, SshUser(folder / "laptop", sshd), site, server, socket)
+        finally:
+            sshd.kill()
+
+
+def ssh_threads() -> list[str]:
+    """Threads that connections of ours have left."""
+    return [
+        each.name
+        for each in threading.enumerate()
+        if each.name.startswith("ssh ") or "paramiko" in repr(each)
+    ]
+
+
+def ssh_folders(base: Path) -> list[Path]:
+    """Folders of local sockets that connections of ours have left."""
+    return sorted(base.glob(f"{FOLDER_PREFIX}*"))
+
+
+def answering(*words: str) -> Callable[[object], list[str]]:
+    """A prompter that types these words, one prompt after the other."""
+    left = list(words)
+
+    def answer(prompt: object) -> list[str]:
+        fields = getattr(prompt, "fields", ())
+        return [left.pop(0) for _ in fields]
+
+    return answer
