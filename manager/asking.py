@@ -74,6 +74,8 @@ class Look:
     answers: dict[str, Availability] = field(default_factory=dict)
     refusals: dict[str, Decline] = field(default_factory=dict)
     faults: dict[str, GridError] = field(default_factory=dict)
+    has_passed_over: bool = False
+    """Children were not asked because their shadows show no room."""
 
     def spans(self) -> list[Span]:
         """The children's room, added up."""
@@ -116,7 +118,7 @@ class Inquirer:
         return answers
 
     async def find_span(self, want: Want) -> Span | Decline:
-        """The first span of starts with enough room for the want's minimum, as the owners say."""
+        """The first span of starts with room for the least that is wanted, as the owners say."""
         await self._keeper.first_look()
         window = self.window(want.request)
         if isinstance(window, Decline):
@@ -163,12 +165,21 @@ class Inquirer:
     async def _search_on(
         self, want: Want, window: ReservationRequest, look: Look, pages_max: int
     ) -> tuple[Look, list[tuple[Span, Offer]]]:
-        """Ask on behind what the answers are silent about, until there is an offer."""
+        """Ask on behind what the answers are silent about, until there is an offer. Before there is
+        none at all, the children that were passed over are asked as well: a shadow may be stale,
+        not least of what this manager has just let go, and only an owner can say no.
+        """
         for _ in range(pages_max):
             found = _offers(want.request, look)
-            if found or look.known_until > _last_start(window):
+            if found:
                 return look, found
-            (look,) = await self._look([(want, replace(window, earliest_start=look.known_until))])
+            if look.known_until <= _last_start(window):
+                rest = replace(window, earliest_start=look.known_until)
+                (look,) = await self._look([(want, rest)], everybody=not look.has_passed_over)
+            elif look.has_passed_over:
+                (look,) = await self._look([(want, window)], everybody=True)
+            else:
+                return look, found
         return look, _offers(want.request, look)
 
     async def _refuse(self, want: Want, window: ReservationRequest, look: Look) -> Decline:
@@ -231,14 +242,20 @@ class Inquirer:
     def _horizon_s(self) -> int:
         return self._rules.calendar.horizon_s
 
-    async def _look(self, asked: Sequence[tuple[Want, ReservationRequest]]) -> list[Look]:
-        """Ask, each child once for all windows."""
+    async def _look(
+        self, asked: Sequence[tuple[Want, ReservationRequest]], *, everybody: bool = False
+    ) -> list[Look]:
+        """Ask, each child once for all windows; unless ``everybody`` is asked, those whose shadows
+        rule them out are passed over.
+        """
         looks = [Look(known_until=_last_start(window) + 1) for _, window in asked]
         if not asked:
             return looks
         chosen: dict[str, list[int]] = {}
         for position, (want, window) in enumerate(asked):
-            for name in self._worth_asking(want, window):
+            names = self._worth_asking(want, window, everybody=everybody)
+            looks[position].has_passed_over = len(names) < len(self._fitting(want))
+            for name in names:
                 chosen.setdefault(name, []).append(position)
         if not chosen:
             raise UnavailableError(
@@ -299,24 +316,30 @@ class Inquirer:
         look.answers[name] = answer
         look.known_until = min(look.known_until, answer.known_until)
 
-    def _worth_asking(self, want: Want, window: ReservationRequest) -> list[str]:
-        """The children whose shadows do not rule them out; when all are ruled out, all that have
-        such nodes, because only an owner can say no.
-        """
+    def _worth_asking(
+        self, want: Want, window: ReservationRequest, *, everybody: bool
+    ) -> list[str]:
+        """The children whose shadows do not rule them out, or all when that leaves nobody."""
+        fitting = self._fitting(want)
+        open_ones = [
+            each.name
+            for each in fitting
+            if everybody
+            or each.name in want.replaces
+            or each.summary is None
+            or may_have_room(each.summary, window, window.earliest_start)
+        ]
+        return open_ones or [each.name for each in fitting]
+
+    def _fitting(self, want: Want) -> list[Child]:
+        """The usable children that have such nodes; all of them when none has."""
         usable = self._usable(want)
         fitting = [
             each
             for each in usable
-            if each.summary is None or fitting_classes(each.summary, window.features)
+            if each.summary is None or fitting_classes(each.summary, want.request.features)
         ]
-        open_ones = [
-            each.name
-            for each in fitting
-            if each.name in want.replaces
-            or each.summary is None
-            or may_have_room(each.summary, window, window.earliest_start)
-        ]
-        return open_ones or [each.name for each in fitting or usable]
+        return fitting or usable
 
 
 def _last_start(window: ReservationRequest) -> Instant:

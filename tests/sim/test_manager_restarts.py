@@ -186,7 +186,7 @@ def test_a_crash_at_each_write_leaves_groups_whole_or_absent(
 @pytest.mark.parametrize("name", ["book", "book_and_release", "book_and_amend"])
 def test_crashes_on_a_bad_network(name: str, sim_seed: int) -> None:
     """The same over a network that loses, delays and doubles messages."""
-    for write in range(1, 12):
+    for write in (1, 2, 3, 5, 8):
         for stage in WriteStage:
             seed = 100 * sim_seed + write
             scene = partial(_tell, name, write, stage, away_s=2.0, asks_again=True, seed=seed)
