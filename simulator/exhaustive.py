@@ -3,8 +3,8 @@
 The world is lived once without a crash, to count the occasions of every party: each callback (which
 is each ``await``), each message sent and received, each write before and after. Then it is lived
 again for each of them, and for how the party comes back: soon, after its holds' lifetimes, and a
-laptop also never. In pairs, a second party dies as well; there only messages and writes are
-points, for what lies between two of them cannot be told apart from outside.
+laptop also never. In pairs, a second party dies as well; messages and writes are the points that
+matter there, for what lies between two of them cannot be told apart from outside.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def try_crashes(
     for crashes in plans:
         record = live(one_trip(crashes=crashes), types)
         who = " + ".join(_role(each.at.party) for each in crashes)
-        where = " + ".join(each.at.kind.value for each in crashes)
+        where = crashes[0].at.kind.value if len(crashes) == 1 else "two points"
         tallies.setdefault((who, where), Tally()).add(crashes, record)
     return tallies
 

@@ -19,7 +19,6 @@ from gridcore.calendar_events import (
     ReservationMoved,
 )
 from gridcore.reservations import Reservation, ReservationState, next_state
-from gridwire.v1 import common_pb2
 
 if TYPE_CHECKING:
     from gridio.journal import Record
@@ -172,7 +171,8 @@ class SiteLedger:
         told = getattr(answer, "reservation", None)
         if told is not None and answer.WhichOneof("answer") == "reservation":
             promise = self.promises.get(told.reservation_id)
-            says = common_pb2.ReservationState.Name(told.state).removeprefix("RESERVATION_STATE_")
+            names = told.DESCRIPTOR.fields_by_name["state"].enum_type.values_by_number
+            says = names[told.state].name.removeprefix("RESERVATION_STATE_")
             if promise is None or not promise.was(ReservationState(says)):
                 self._chronicle.broken(
                     ACKNOWLEDGED,

@@ -61,6 +61,9 @@ def torture(
 
 def crashes(
     pairs: Annotated[bool, typer.Option("--pairs", help="Also two parties at a time.")] = False,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="In pairs too, at every await (tens of thousands).")
+    ] = False,
     every: Annotated[int, typer.Option(min=1, help="Only every n-th pair.")] = 1,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; default: one a processor.")
@@ -79,7 +82,8 @@ def crashes(
     whole = live(one_trip())
     plans = list(alone(points_of(whole, list(PointKind))))
     if pairs:
-        plans += list(in_pairs(points_of(whole, PAIR_KINDS)))[::every]
+        kinds = tuple(PointKind) if steps else PAIR_KINDS
+        plans += list(in_pairs(points_of(whole, kinds)))[::every]
     tallies: dict[tuple[str, str], Tally] = {}
     with _Progress(len(plans), is_quiet=as_json) as worlds:
         for some in run_crashes(plans, workers=workers):

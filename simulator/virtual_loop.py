@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import warnings
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, Unpack
 
@@ -189,8 +190,11 @@ def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
     finally:
         loop.is_ending = True
         try:
-            loop.run_until_complete(_end_everything(loop))
-            loop.run_until_complete(loop.shutdown_asyncgens())
+            with warnings.catch_warnings():
+                # What the ended begin while they clear up is cancelled before it has run.
+                warnings.simplefilter("ignore", RuntimeWarning)
+                loop.run_until_complete(_end_everything(loop))
+                loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             loop.close()
 

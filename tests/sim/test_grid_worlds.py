@@ -1,0 +1,173 @@
+"""Whole grids of unmodified agents and travel agents, in virtual time with faults: a sample that
+takes seconds. ``make torture`` lives thousands.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+from simulator.exhaustive import (
+    LAPTOP,
+    LATER_S,
+    PAIR_KINDS,
+    SITES,
+    alone,
+    in_pairs,
+    one_trip,
+    points_of,
+)
+from simulator.lives import CrashPoint, PointKind
+from simulator.network import Weather
+from simulator.random_worlds import random_plan
+from simulator.simulated_laptop import LaptopPlan
+from simulator.torture import run_seed, story_of
+from simulator.troubles import Trouble, TroubleKind
+from simulator.worlds import PlannedCrash, WorldPlan, WorldRecord, live
+from tests.sim_ablations import ABLATIONS
+
+SAMPLE = 12
+"""Worlds lived for each seed of the sample."""
+
+
+def clean(plan: WorldPlan) -> WorldRecord:
+    """Live a world in which every promise must be kept."""
+    record = live(plan)
+    broken = [str(each) for each in record.chronicle.violations]
+    assert record.is_clean, "\n".join([*broken, *story_of(record)])
+    return record
+
+
+def test_random_worlds(sim_seed: int) -> None:
+    """Sites, travellers, and every kind of fault: no promise is broken."""
+    for number in range(SAMPLE):
+        clean(random_plan(sim_seed * 1000 + number, sites_most=8, loss=0.4))
+
+
+def test_a_quiet_world_books_and_travels() -> None:
+    """Without faults the trip is booked at its first attempt, its jobs start together at its start,
+    and the messages are those of docs/protocol.md: three rounds of three and the votes.
+    """
+    record = clean(one_trip())
+    messages = record.chronicle.messages
+    assert list(record.outcomes.values()) == ["BOOKED"]
+    assert [messages[verb] for verb in ("Inquire", "Reserve", "Commit", "Submit")] == [3, 3, 3, 3]
+    assert messages["Vote"] == 3 + 6, "one round to decide, one of each site before the start"
+    starts = [line for line in record.chronicle.lines if line.template.startswith("launches")]
+    assert len(starts) == 3
+    assert not record.chronicle.faults
+
+
+def test_every_message_and_write_of_a_trip_may_be_the_last() -> None:
+    """One trip over three sites; each party dies at each message and each write, and comes back
+    after its holds' lifetimes, the laptop never: the trip is whole or absent.
+    """
+    outcomes: dict[str, int] = {}
+    whole = live(one_trip())
+    for crashes in alone(points_of(whole, PAIR_KINDS)):
+        if crashes[0].back_after_s not in (LATER_S, None):
+            continue
+        for outcome in clean(one_trip(crashes=crashes)).outcomes.values():
+            outcomes[outcome] = outcomes.get(outcome, 0) + 1
+    assert set(outcomes) == {"BOOKED", "ABSENT"}
+
+
+def test_two_parties_may_die() -> None:
+    """The same for a sample of pairs."""
+    whole = live(one_trip())
+    for crashes in list(in_pairs(points_of(whole, PAIR_KINDS)))[::60]:
+        clean(one_trip(crashes=crashes))
+
+
+def test_a_laptop_lost_after_the_decision_leaves_a_whole_trip() -> None:
+    """Dead for good right after the last vote was heard, before any commit leaves: the sites find
+    the outcome out among themselves when the holds' lifetimes end.
+    """
+    whole = live(one_trip())
+    votes_heard = 9  # three answers each to Inquire, Reserve and Vote
+    point = CrashPoint(party=LAPTOP, kind=PointKind.RECEIVED, number=votes_heard)
+    record = clean(one_trip(crashes=(PlannedCrash(at=point, back_after_s=None),)))
+    assert whole.chronicle.messages["Vote"] < record.chronicle.messages["Vote"]
+    assert list(record.outcomes.values()) == ["BOOKED"]
+    assert record.doubt_longest_s > 25.0
+
+
+def test_a_trip_survives_a_majority_that_is_away() -> None:
+    """Two of three sites are cut off from the laptop and each other during the decision; once they
+    are back the trip is whole or absent, and nobody is left in doubt.
+    """
+    for at_s in (1.05, 1.15, 1.25, 1.35):
+        trouble = Trouble(
+            kind=TroubleKind.PARTITION, at_s=at_s, parties=(SITES[0], LAPTOP), lasts_s=60.0
+        )
+        clean(replace(one_trip(), troubles=(trouble,), storm_s=90.0))
+
+
+def test_messages_that_come_twice_or_much_too_late() -> None:
+    """Every message doubled, many later than any deadline: nothing is booked twice, and what was
+    released stays released.
+    """
+    weather = Weather(double=1.0, late=0.3, late_most_s=60.0)
+    for seed in range(1, 9):
+        record = clean(replace(one_trip(seed), weather=weather, storm_s=120.0))
+        assert record.chronicle.faults["doubled message"] >= 6
+
+
+def test_a_full_disk_ends_the_daemon_and_not_its_promises() -> None:
+    """A site whose disk refuses a write starts again from what is stored, and does not go on from
+    what is only in memory (it once did, and showed a committed leg as released).
+    """
+    for at_s in (1.05, 1.12, 1.2, 1.3, 1.4):
+        trouble = Trouble(kind=TroubleKind.FULL_DISK, at_s=at_s, parties=("east",), lasts_s=10.0)
+        clean(replace(one_trip(), troubles=(trouble,), storm_s=30.0))
+    clean(random_plan(35, sites_most=6, loss=0.3))
+
+
+def test_the_same_seed_gives_the_same_world() -> None:
+    """Two processes whose sets of strings have different orders live the same world, to the last
+    line of its chronicle.
+    """
+    program = (
+        "import hashlib, logging; logging.disable(50);"
+        "from simulator.random_worlds import random_plan; from simulator.worlds import live;"
+        "lines = [line.text() for seed in (3, 35)"
+        " for line in live(random_plan(seed, sites_most=8, loss=0.3)).chronicle.lines];"
+        "print(len(lines), hashlib.sha256('\\n'.join(lines).encode()).hexdigest())"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert int(told[0].split()[0]) > 200
+
+
+def test_a_failing_seed_tells_its_story() -> None:
+    """A broken promise is told with what led to it, in order of time, faults and commands marked; a
+    clean world tells nothing.
+    """
+    assert run_seed(1, 4, 0.2).story == ()
+    weak = next(each for each in ABLATIONS if each.name == "hold expiry")
+    records = (live(plan, weak.types) for plan in weak.worlds())
+    record = next(each for each in records if each.chronicle.violations)
+    lines = story_of(record)
+    assert any("BROKEN: every hold ends" in line for line in lines)
+    assert any("stores ReservationGranted" in line for line in lines)
+    assert any("!!" in line for line in lines)
+    times = [float(line.split()[0]) for line in lines if not line.startswith("      ...")]
+    assert times == sorted(times)
+
+
+def test_a_world_without_travellers_is_quiet() -> None:
+    """Nobody asks, nothing is promised, and the checkers have nothing to say."""
+    plan = one_trip()
+    record = clean(replace(plan, laptops=(LaptopPlan(name=LAPTOP, wishes=()),)))
+    assert record.outcomes == {}
