@@ -229,7 +229,7 @@ def _claims_of_delay(outcomes: Mapping[str, _Outcome]) -> list[Claim]:
             claim="the six utilisations apart are in the paper's proportions, each within 10 %",
             paper=list(PAPER_APART),
             ours=ours,
-            holds=all(abs(each / middle - 1) <= 0.1 for each in factors),
+            holds=all(abs(each - middle) <= 0.1 * middle for each in factors) and middle > 0,
         ),
         Claim(
             id="small-queues",

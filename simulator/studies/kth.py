@@ -52,7 +52,8 @@ LEFT_OUT: Final = 20
 
 def thinned(jobs: Sequence[TraceJob], turn: int) -> list[TraceJob]:
     """All but every twentieth job: how far do the figures hang on single jobs?"""
-    return [job for index, job in enumerate(jobs) if index % LEFT_OUT != turn]
+    kept = [job for index, job in enumerate(jobs) if index % LEFT_OUT != turn]
+    return kept or list(jobs)
 
 
 def spread(ratios: Sequence[float]) -> list[float]:

@@ -18,7 +18,7 @@ from simulator.studies.delays import CLASSES, class_of, delays_of
 from simulator.studies.logs import SiteTime, find_log, of_month
 from simulator.studies.registry import STUDIES, study_named
 from simulator.studies.slot_ladders import BEST, FIGURE_4, slots_for
-from simulator.studies.study import Setting
+from simulator.studies.study import Setting, write_claims
 from simulator.swf import ReadingRule, RunTime, TraceJob, read_trace
 from tests.shared_data import shared_path
 
@@ -72,6 +72,50 @@ def test_a_study_writes_tables_pictures_and_claims(
     assert all(isinstance(claim["holds"], bool) and claim["claim"] for claim in claims)
     ids = [claim["id"] for claim in claims]
     assert len(set(ids)) == len(ids) >= 4
+
+
+@pytest.mark.parametrize("name", ["imprecise-figure-5", "imprecise-figure-6-7"])
+def test_one_job_is_a_study_too(tmp_path: Path, name: str) -> None:
+    """Nothing divides by what a tiny slice lacks: empty queues, no delay, no trade."""
+    study = study_named(name)
+    log = shared_path("traces", study.log)
+    claims = study.run(Setting(trace=log, out=tmp_path, tell=lambda _: None, limit=1))
+    assert claims
+
+
+@pytest.mark.parametrize("name", ["figure-5.csv", "figure-5.png"])
+def test_what_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
+    """A folder in the way of a table or a picture is one line, no traceback."""
+    (tmp_path / name).mkdir()
+    log = tmp_path / "log.swf"
+    head = "; UnixStartTime: 844128000\n; TimeZoneString: UTC\n"
+    log.write_text(head + job_line(0, 1) + job_line(31 * 86_400, 1))
+    setting = Setting(trace=log, out=tmp_path, tell=lambda _: None)
+    with pytest.raises(InputError, match="cannot be"):
+        study_named("imprecise-figure-5").run(setting)
+
+
+def test_claims_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    """The same for claims.json."""
+    with pytest.raises(InputError, match="cannot be written"):
+        write_claims(tmp_path, [])
+
+
+def test_jobs_go_to_the_partition_of_their_size() -> None:
+    """Equal partitions take turns; a job of the whole machine has no partition and is left out."""
+    sizes = (32, 32, 32, 64, 512, 1024)
+    jobs = [TraceJob(number, 0, 1, procs, 1, 1, 1) for number, procs in enumerate(sizes)]
+    assert [home for home, _ in figure_6_7.homes_of(jobs)] == ["1", "2", "1", "3", "6"]
+
+
+def test_a_log_of_another_time_is_refused(tmp_path: Path) -> None:
+    """A log without the month, or without ten of them, is refused by name."""
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 4\n; UnixStartTime: 0\n; TimeZoneString: UTC\n" + job_line(0, 1))
+    setting = Setting(trace=log, out=tmp_path, tell=lambda _: None)
+    for name, words in (("6-7", "no job of 1995-03"), ("8-9", "10 months are needed")):
+        with pytest.raises(InputError, match=words):
+            study_named(f"imprecise-figure-{name}").run(setting)
 
 
 def test_the_same_log_gives_the_same_bytes(tmp_path: Path) -> None:

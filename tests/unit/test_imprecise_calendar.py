@@ -217,6 +217,17 @@ def test_wrong_use_is_refused_and_changes_nothing() -> None:
     book.validate()
 
 
+def test_a_task_nobody_ended_holds_nothing_behind_its_time() -> None:
+    """A booking that is over and was not released is no fault, and no room either."""
+    book = calendar()
+    book.book("forgotten", 4, 450, 0)
+    book.advance(900)
+    book.validate()
+    assert book.first_fit(4, 450, 0) == 900
+    book.release("forgotten")
+    book.validate()
+
+
 def test_trade_sums_to_zero() -> None:
     """What one member lends another borrows; local work is neither."""
     book = TradeBook(("north", "south"))

@@ -194,6 +194,16 @@ def test_a_job_too_large_for_home_goes_up() -> None:
     assert grid.places["wide"] == "south"
 
 
+def test_a_replay_says_which_job_fits_nowhere() -> None:
+    """A workload with a job larger than every member is refused; progress is told on the way."""
+    told: list[int] = []
+    jobs = [TraceJob(number, number, 1, 1, 1, 1, 1) for number in range(500)]
+    serve([("all", each) for each in jobs], [("all", 1)], TEN_S, progress=told.append)
+    assert told == [500]
+    with pytest.raises(InputError, match="job 7 can never start"):
+        serve([("all", TraceJob(7, 0, 1, 2, 1, 1, 1))], [("all", 1)], TEN_S)
+
+
 def test_a_tree_refuses_what_makes_no_sense() -> None:
     """No members, an unknown home, an end of nobody, a bound below zero."""
     with pytest.raises(InputError):
