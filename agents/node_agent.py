@@ -125,6 +125,7 @@ class NodeAgent:
         )
         self._alarm = Alarm(parts.clock)
         self._summary: CalendarSummary | None = None
+        self._summarised_at: Instant = 0
 
     # -- who comes -------------------------------------------------------------------------------
 
@@ -237,8 +238,12 @@ class NodeAgent:
                 yield CODEC.decode(each)
 
     def summary(self) -> CalendarSummary:
-        """What the calendar looks like from outside, at the resolution the site publishes."""
-        now = self.clock.now()
+        """What the calendar looks like from outside, at the resolution the site publishes.
+
+        Within one run its time never goes back, also when the clock is set back: whoever holds a
+        copy would take the newer summary for an older one.
+        """
+        now = self._summarised_at = max(self.clock.now(), self._summarised_at)
         if self._summary is None or self._summary.as_of < now:
             self._summary = summarise(
                 self.calendar, self.parts.ladder, now, horizon_s=self.parts.published_horizon_s
