@@ -63,6 +63,11 @@ _FAULTS: Final[dict[grpc.StatusCode, type[GridError]]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: UnavailableError,
 }
 
+BROKEN_WRITE: Final = "Internal error from Core"
+"""What grpc.aio makes of a write on a connection that has just broken, instead of the call's own
+status (its issue 36066). No site says this.
+"""
+
 Metadata = tuple[tuple[str, str], ...]
 
 
@@ -103,6 +108,8 @@ def fault_from(
         )
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return NotFoundError(f"{attempted}: it does not offer this", hint="a manager runs no jobs")
+    if code is grpc.StatusCode.INTERNAL and words == BROKEN_WRITE:
+        return UnavailableError(f"{attempted}: the connection broke", hint="asking again is safe")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineError(f"{attempted}: no answer in time", hint="asking again is safe")
     return fault_type(f"{attempted}: {words}")

@@ -25,7 +25,7 @@ from gridcore.errors import (
 )
 from gridcore.ports import CalendarPort, SiteDescription
 from gridio.clock import SystemClock
-from gridio.connections import IdentityNotProvenError
+from gridio.connections import IdentityNotProvenError, UnreachableError
 from gridio.logs import current_request, logging_context
 from gridio.rpc import calls, verbs
 from gridio.rpc.client import GrpcSite
@@ -59,11 +59,11 @@ async def test_unreachable(scene: Scene) -> None:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     fault = await refused(GrpcSite(f"127.0.0.1:{port}", scene.ada, site="lab"))
-    assert type(fault) is UnavailableError
+    assert type(fault) is UnreachableError
     assert "connection refused" in str(fault)
     assert f"Describe at lab (127.0.0.1:{port})" in str(fault)
     unknown = await refused(GrpcSite("no-such-host.invalid:7000", scene.ada, site="lab"))
-    assert type(unknown) is UnavailableError
+    assert type(unknown) is UnreachableError
     assert "host name no-such-host.invalid" in str(unknown)
 
 
@@ -78,7 +78,7 @@ async def test_server_that_speaks_no_tls(scene: Scene) -> None:
     other = await asyncio.start_server(shout, "127.0.0.1", 0)
     port = other.sockets[0].getsockname()[1]
     fault = await refused(GrpcSite(f"127.0.0.1:{port}", scene.ada, site="lab"))
-    assert type(fault) is UnavailableError
+    assert type(fault) is UnreachableError
     assert "does not speak TLS" in str(fault)
     other.close()
     await other.wait_closed()
