@@ -30,13 +30,13 @@ look at a step twice. A job that covers w steps looks at about M/w of M steps.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import ClassVar
 
 from gridcore.errors import ConflictError, InputError
 from gridcore.instants import Instant
+from gridcore.start_runs import capped, start_runs
 
 
 class AvailabilityProfile:
@@ -201,35 +201,11 @@ class AvailabilityProfile:
         """
         self._check_demand(nodes_min, duration_s)
         start = max(earliest, self.times[0])
-        limit = latest_end - duration_s + 1
-        times, free = self._clipped(start, latest_end, nodes_max)
-        left = right = 0
-        falling: deque[int] = deque()
-        pending: tuple[Instant, Instant, int] | None = None
-        while start < limit:
-            while right < len(times) and times[right] < start + duration_s:
-                while falling and free[falling[-1]] >= free[right]:
-                    falling.pop()
-                falling.append(right)
-                right += 1
-            while falling[0] < left:
-                falling.popleft()
-            nodes = free[falling[0]]
-            until = limit
-            if left + 1 < len(times):
-                until = min(until, times[left + 1])
-            if right < len(times):
-                until = min(until, times[right] - duration_s + 1)
-            if pending is not None and (pending[2] != nodes or nodes < nodes_min):
-                yield pending
-                pending = None
-            if nodes >= nodes_min:
-                pending = (start if pending is None else pending[0], until, nodes)
-            start = until
-            if left + 1 < len(times) and times[left + 1] == start:
-                left += 1
-        if pending is not None:
-            yield pending
+        first, behind = self._covered(start, max(latest_end, start + 1))
+        times, free = self.times[first:behind], self.free[first:behind]
+        if nodes_max is not None:
+            times, free = capped(times, free, nodes_max)
+        return start_runs(times, free, duration_s, start, latest_end - duration_s + 1, nodes_min)
 
     def free_node_seconds(self, start: Instant, end: Instant) -> int:
         """The area free in ``[start, end)``, in node-seconds; with the minimum it sums up a slot
@@ -354,27 +330,6 @@ class AvailabilityProfile:
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     # -- inside ------------------------------------------------------------------------------------
-
-    def _clipped(
-        self, start: Instant, end: Instant, nodes_max: int | None
-    ) -> tuple[list[Instant], list[int]]:
-        """The steps from the one that holds ``start`` up to ``end``, none of them above
-        ``nodes_max``, neighbours different.
-        """
-        first, behind = self._covered(start, max(end, start + 1))
-        times, free = self.times[first:behind], self.free[first:behind]
-        if nodes_max is None:
-            return times, free
-        kept_times: list[Instant] = []
-        kept_free: list[int] = []
-        last = -1
-        for time, room in zip(times, free, strict=True):
-            shown = room if room < nodes_max else nodes_max
-            if shown != last or not kept_times:
-                kept_times.append(time)
-                kept_free.append(shown)
-                last = shown
-        return kept_times, kept_free
 
     @staticmethod
     def _check_demand(nodes: int, duration_s: int) -> None:
