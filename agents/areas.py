@@ -13,8 +13,9 @@ import contextlib
 import hashlib
 import os
 import pwd
+import shutil
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -54,6 +55,23 @@ class Areas:
         if not area or "/" in area or area.startswith("."):
             raise InputError(f"{area[:60]!r} is not a reservation or job")
         return self._root / area
+
+    async def clean(self, keep: Container[str], before: float) -> list[str]:
+        """Remove the areas that nobody remembers and nobody has touched since ``before`` (seconds
+        since the epoch); returns their names.
+        """
+        return await asyncio.to_thread(self._clean, keep, before)
+
+    def _clean(self, keep: Container[str], before: float) -> list[str]:
+        if not self._root.is_dir():
+            return []
+        removed = []
+        for area in sorted(self._root.iterdir()):
+            if area.name in keep or area.is_symlink() or area.stat().st_mtime >= before:
+                continue
+            shutil.rmtree(area, ignore_errors=True)
+            removed.append(area.name)
+        return removed
 
     async def list_files(self, area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
         """Everything below ``path``, folders before what is in them."""

@@ -153,3 +153,17 @@ async def test_a_folder_that_cannot_be_made_is_a_fault_of_the_grid(tmp_path: Pat
     with pytest.raises(GridError, match="cannot make a folder"):
         Areas(tmp_path / "areas", owned_by_login=False).folder(AREA, "ada")
     assert FILES_MAX > 1000
+
+
+async def test_what_nobody_remembers_is_removed_after_its_time(areas: Areas) -> None:
+    """Results stay as long as their job is shown, and a while longer."""
+    for area in ("kept", "recent"):
+        areas.folder(area, "ada")
+    old, now = 1000, 2000
+    for area in (AREA, "kept"):
+        os.utime(areas.path_of(area), (old, old))
+    os.utime(areas.path_of("recent"), (now, now))
+    assert await areas.clean({"kept"}, before=1500) == [AREA]
+    assert areas.path_of("kept").is_dir()
+    assert areas.path_of("recent").is_dir()
+    assert not areas.path_of(AREA).exists()
