@@ -234,7 +234,13 @@ async def test_requests_are_traced_over_hops(
     """What one site logs about a refusal carries the id under which its caller logs."""
     caplog.set_level(logging.INFO, logger="gridio.rpc.calls")
     seen: list[str] = []
-    caplog.handler.addFilter(lambda _: seen.append(current_request()) or True)  # type: ignore[func-returns-value]
+
+    def look(record: logging.LogRecord) -> bool:
+        if record.name == "gridio.rpc.calls":
+            seen.append(current_request())
+        return True
+
+    caplog.handler.addFilter(look)
     connection = scene.connect(scene.ada)
     with logging_context(request="trip-7"), pytest.raises(NotFoundError):
         await connection.site.query("missing", {})
