@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from agents.site_events import SITE_EVENTS, SiteEvent
+from agents.upkeep_rules import NodeFailureRule
 from gridcore.calendar_events import (
     CalendarEvent,
     FinishedForgotten,
@@ -69,6 +71,26 @@ class JobOver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobStruck:
+    """A node that it runs on failed. What is to become of it is settled now and carried out when
+    its tasks are gone, also after a restart.
+    """
+
+    job_id: str
+    node_name: str
+    rule: NodeFailureRule
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequeued:
+    """It waits again, and its next execution has an id of its own."""
+
+    job_id: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationBound:
     """The jobs that alone may use a reservation; none: its owner's jobs may."""
 
@@ -106,9 +128,18 @@ class NumbersGiven:
     jobs: int
 
 
-JobEvent = JobAccepted | JobStarting | JobRunning | JobOver | ReservationBound | JobBound
+JobEvent = (
+    JobAccepted
+    | JobStarting
+    | JobRunning
+    | JobOver
+    | JobStruck
+    | JobRequeued
+    | ReservationBound
+    | JobBound
+)
 TripEvent = AcceptorChanged | AcceptorsForgotten
-AgentEvent = CalendarEvent | JobEvent | TripEvent | NumbersGiven
+AgentEvent = CalendarEvent | JobEvent | TripEvent | SiteEvent | NumbersGiven
 
 AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
     {
@@ -121,10 +152,13 @@ AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "job-starting": JobStarting,
         "job-running": JobRunning,
         "job-over": JobOver,
+        "job-struck": JobStruck,
+        "job-requeued": JobRequeued,
         "reservation-bound": ReservationBound,
         "job-bound": JobBound,
         "acceptor-changed": AcceptorChanged,
         "acceptors-forgotten": AcceptorsForgotten,
         "numbers-given": NumbersGiven,
+        **SITE_EVENTS,
     }
 )

@@ -64,7 +64,9 @@ class CalendarDesk:
         """See ``CalendarPort``."""
         agent, now = self._agent, self._agent.clock.now()
         asked = [self._mine(request) for request in requests]
-        room, limits = agent.room(now), agent.parts.limits
+        limits = agent.parts.limits
+        accounts = dict.fromkeys(each.account for each in asked)
+        rooms = {account: agent.room(now, account) for account in accounts}
         is_admin = self._caller.role is Role.ADMIN
         return [
             inquire_within_limits(
@@ -73,7 +75,7 @@ class CalendarDesk:
                 each,
                 now,
                 by=None if is_admin else self._owner(each),
-                room=room,
+                room=rooms[each.account],
             )
             for each in asked
         ]
@@ -136,7 +138,13 @@ class CalendarDesk:
         old = agent.calendar.get(reservation_id, by)
         asked = self._mine(request, has_account=request.account == old.request.account)
         answer, events = decide_amend_within_limits(
-            agent.calendar, agent.parts.limits, reservation_id, asked, by, now, room=agent.room(now)
+            agent.calendar,
+            agent.parts.limits,
+            reservation_id,
+            asked,
+            by,
+            now,
+            room=agent.room(now, asked.account),
         )
         await agent.record(events).durable()
         return answer
@@ -164,7 +172,7 @@ class CalendarDesk:
             owner,
             ttl_s,
             now,
-            room=agent.room(now),
+            room=agent.room(now, asked.account),
             contact=contact,
         )
         if is_dry_run:

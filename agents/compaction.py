@@ -14,20 +14,20 @@ from typing import Final
 
 from agents.agent_events import (
     AcceptorChanged,
-    AcceptorsForgotten,
     AgentEvent,
     JobAccepted,
     JobBound,
     JobOver,
+    JobRequeued,
     JobRunning,
     JobStarting,
+    JobStruck,
     NumbersGiven,
     ReservationBound,
 )
 from agents.job_table import JobTable
 from gridcore.calendar_book import CalendarBook
 from gridcore.calendar_events import (
-    FinishedForgotten,
     RequestBuried,
     ReservationChanged,
     ReservationGranted,
@@ -49,7 +49,9 @@ def compacted(
     jobs: JobTable,
     acceptors: dict[str, AcceptorState],
 ) -> Iterator[AgentEvent]:
-    """The history of what is remembered, and at its end how many ids were given in all."""
+    """The history of what is remembered, and at its end how many ids were given in all. What the
+    site remembers of itself is written anew by ``SiteState.history``.
+    """
     for event in events:
         if _is_remembered(event, calendar, jobs, acceptors):
             yield event
@@ -69,14 +71,22 @@ def _is_remembered(
             return event.reservation_id in calendar.reservations
         case RequestBuried():
             return calendar.buried.get((event.owner, event.request_id)) == event.at
-        case JobAccepted() | JobStarting() | JobRunning() | JobOver() | JobBound():
+        case (
+            JobAccepted()
+            | JobStarting()
+            | JobRunning()
+            | JobOver()
+            | JobStruck()
+            | JobRequeued()
+            | JobBound()
+        ):
             return event.job_id in jobs.views
         case ReservationBound():
             return event.reservation_id in calendar.reservations
         case AcceptorChanged():
             return acceptors.get(event.state.instance) == event.state
-        case FinishedForgotten() | AcceptorsForgotten() | NumbersGiven():
-            return False
+        case _:
+            return False  # sums and states, which are written anew
 
 
 def history_record(records: Iterable[Record], at: Instant) -> Record:

@@ -2,7 +2,8 @@
 
 The order of steps makes a job run at most once, and never unremembered: its start is journaled
 before it is launched, the resource manager never runs the same id twice, and its end is journaled
-before the resource manager may forget it.
+before the resource manager may forget it. A job on a failed node that is to run again waits in the
+queue only when its old tasks are gone, and gets a new id for its next execution.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from agents.agent_events import AgentEvent, JobOver, JobRunning, JobStarting
+from agents.agent_events import AgentEvent, JobOver, JobRequeued, JobRunning, JobStarting
 from agents.job_table import JobTable
 from agents.leg_environment import leg_environment
 from agents.restart import NO_CLASS, restore_jobs, scheduler_job
+from agents.site_state import SiteState
+from agents.upkeep_rules import NodeFailureRule
 from gridcore.errors import ConflictError, GridError, NotFoundError
 from gridcore.instants import Instant
 from gridcore.jobs import JobState, JobView
@@ -52,6 +55,7 @@ class JobRunner:
         calendar: Calendar,
         scheduler: LocalScheduler,
         jobs: JobTable,
+        state: SiteState,
         resource_manager: ResourceManager,
         areas: Areas,
         clock: Clock,
@@ -61,6 +65,7 @@ class JobRunner:
         self.calendar = calendar
         self.scheduler = scheduler
         self.jobs = jobs
+        self._state = state
         self.resource_manager = resource_manager
         self._areas = areas
         self._clock = clock
@@ -80,15 +85,18 @@ class JobRunner:
         knows of is never launched again.
         """
         events = await self.resource_manager.recover()
-        homeless = restore_jobs(self.scheduler, self.jobs, self._clock.now())
+        homeless = restore_jobs(self.scheduler, self.jobs, self._state, self._clock.now())
         for job_id in homeless:
             await self.over(job_id, JobState.FAILED, None, NO_CLASS)
         for event in events:
             await self.task_event(event)
         known = {event.job_id for event in events}
         for view in self.jobs.active():
-            if view.state is JobState.STARTING and view.job_id not in known:
+            execution_id = self.jobs.execution_id(view.job_id)
+            if view.state is JobState.STARTING and execution_id not in known:
                 await self._launch(self._start_of(view))
+        for job_id in list(self.jobs.struck):
+            self.stop_struck(job_id)
 
     async def follow_tasks(self) -> None:
         """Take in what the resource manager reports, until cancelled."""
@@ -143,8 +151,9 @@ class JobRunner:
             if reservation.request.trip is not None:
                 not_before = reservation.start + CO_START_LEAD_S
         own = leg_environment(view, event.until, reservation)
+        execution_id = self.jobs.execution_id(view.job_id)
         return Launch(
-            job_id=view.job_id,
+            job_id=execution_id,
             login=view.owner,
             argv=view.spec.argv,
             script=view.spec.script or None,
@@ -153,8 +162,8 @@ class JobRunner:
             node_names=event.node_names,
             end=event.until,
             start_not_before=not_before,
-            stdout_name=f"{view.job_id}.stdout",
-            stderr_name=f"{view.job_id}.stderr",
+            stdout_name=f"{execution_id}.stdout",
+            stderr_name=f"{execution_id}.stderr",
             kill_grace_s=self._kill_grace_s,
         )
 
@@ -168,8 +177,11 @@ class JobRunner:
         if self.jobs.views[job_id].state.is_over:
             return
         try:
-            await self.resource_manager.stop(job_id, self._kill_grace_s)
+            await self.resource_manager.stop(self.jobs.execution_id(job_id), self._kill_grace_s)
         except NotFoundError:
+            if self._is_to_run_again(job_id):
+                await self._requeue(job_id)
+                return
             state = JobState.CANCELLED if job_id in self._cancelled else JobState.FAILED
             await self.over(job_id, state, None, f"{why} before it was launched")
 
@@ -183,28 +195,55 @@ class JobRunner:
             await self.over(job_id, JobState.CANCELLED, None, "cancelled before its start")
         elif not view.state.is_over:
             self._cancelled.add(job_id)
-            order = asyncio.create_task(self.stop(job_id, "cancelled"))
-            self._stops.add(order)
-            order.add_done_callback(self._stops.discard)
-            await asyncio.shield(order)
+            await asyncio.shield(self._stop_soon(job_id, "cancelled"))
+
+    def stop_struck(self, job_id: str) -> None:
+        """A job on a failed node is stopped, unless the site lets such jobs go on."""
+        struck = self.jobs.struck[job_id]
+        if struck.rule is NodeFailureRule.NOTIFY:
+            return
+        if struck.rule is NodeFailureRule.CANCEL:
+            self._cancelled.add(job_id)
+        self._stop_soon(job_id, f"node {struck.node_name} failed")
+
+    def _stop_soon(self, job_id: str, why: str) -> asyncio.Task[None]:
+        order = asyncio.create_task(self.stop(job_id, why))
+        self._stops.add(order)
+        order.add_done_callback(self._stops.discard)
+        return order
+
+    def _is_to_run_again(self, job_id: str) -> bool:
+        struck = self.jobs.struck.get(job_id)
+        is_requeued = struck is not None and struck.rule is NodeFailureRule.REQUEUE
+        return is_requeued and job_id not in self._cancelled
+
+    async def _requeue(self, job_id: str) -> None:
+        """Back into the queue, with the rank it had; a started job whose tasks are gone."""
+        now = self._clock.now()
+        if job_id in self.scheduler.running:
+            self.scheduler.requeue(job_id, now)
+        await self._record([JobRequeued(job_id=job_id, at=now)]).durable()
 
     async def task_event(self, event: TaskEvent) -> None:
         """What became of a task; said twice it changes nothing."""
-        view = self.jobs.views.get(event.job_id)
-        if view is None or view.state.is_over:
+        job_id = self.jobs.job_of(event.job_id)
+        if job_id is None or self.jobs.views[job_id].state.is_over:
             await self._forget_task(event)
             return
+        view = self.jobs.views[job_id]
         if event.actual_start is not None and view.started_precise is None:
-            ticket = self._record(
-                [JobRunning(job_id=event.job_id, started_precise=event.actual_start)]
-            )
+            ticket = self._record([JobRunning(job_id=job_id, started_precise=event.actual_start)])
             await ticket.durable()
         if event.kind is not TaskEventKind.STARTED:
-            state, reason = self._outcome(event)
+            if self._is_to_run_again(job_id) and event.reason is not EndReason.EXITED:
+                await self._requeue(job_id)
+                await self._forget_task(event)
+                return
+            state, reason = self._outcome(event, job_id)
             code = event.exit_code
             if code is None and event.signal_number is not None:
                 code = -event.signal_number
-            await self.over(event.job_id, state, code, reason)
+            await self.over(job_id, state, code, reason)
             await self._forget_task(event)
 
     async def over(self, job_id: str, state: JobState, exit_code: int | None, reason: str) -> None:
@@ -218,11 +257,13 @@ class JobRunner:
         )
         await ticket.durable()
 
-    def _outcome(self, event: TaskEvent) -> tuple[JobState, str]:
+    def _outcome(self, event: TaskEvent, job_id: str) -> tuple[JobState, str]:
         if event.kind is TaskEventKind.LOST:
             return JobState.FAILED, event.message or "its processes are gone, nobody knows how"
-        if event.job_id in self._cancelled:
-            return JobState.CANCELLED, "cancelled"
+        if job_id in self._cancelled:
+            struck = self.jobs.struck.get(job_id)
+            why = "cancelled" if struck is None else f"cancelled: node {struck.node_name} failed"
+            return JobState.CANCELLED, why
         if event.reason is EndReason.LIMIT or event.reason is EndReason.STOPPED:
             return JobState.TIMED_OUT, event.message or "stopped at the end of its time"
         if event.exit_code == 0:

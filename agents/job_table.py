@@ -14,8 +14,10 @@ from agents.agent_events import (
     JobBound,
     JobEvent,
     JobOver,
+    JobRequeued,
     JobRunning,
     JobStarting,
+    JobStruck,
     ReservationBound,
 )
 from gridcore.errors import NotAuthorisedError, NotFoundError
@@ -40,6 +42,10 @@ class JobTable:
         """Reservation -> the jobs that alone may use it."""
         self.bound_reservations: dict[str, tuple[str, ...]] = {}
         """Job -> the reservations that alone it may run in."""
+        self.struck: dict[str, JobStruck] = {}
+        """Started jobs on failed nodes, with what is to become of them."""
+        self._requeues: dict[str, int] = {}
+        """Job -> times it was put back into the queue; only where it was."""
         self._by_request: dict[tuple[str, str], str] = {}
         self._over: dict[str, None] = {}
         self.ids_given = 0
@@ -63,6 +69,20 @@ class JobTable:
         """What this request submitted."""
         job_id = self._by_request.get((owner, request_id))
         return self.views.get(job_id) if job_id else None
+
+    def execution_id(self, job_id: str) -> str:
+        """The name of its present execution for the resource manager, which never runs one twice:
+        ``17.lab``, after a requeue ``17.lab.2``.
+        """
+        requeues = self._requeues.get(job_id, 0)
+        return f"{job_id}.{requeues + 1}" if requeues else job_id
+
+    def job_of(self, execution_id: str) -> str | None:
+        """The job whose present execution this is; ``None`` for one that was given up."""
+        for job_id in (execution_id, execution_id.rpartition(".")[0]):
+            if job_id in self.views and self.execution_id(job_id) == execution_id:
+                return job_id
+        return None
 
     def active(self) -> list[JobView]:
         """Jobs that are not over, in order of submission."""
@@ -106,10 +126,21 @@ class JobTable:
                     exit_code=event.exit_code,
                     reason=event.reason,
                 )
-                self.room_until.pop(event.job_id, None)
-                self.runs_inside.pop(event.job_id, None)
+                self._leave_nodes(event.job_id)
                 self._over[event.job_id] = None
                 self._forget_oldest()
+            case JobStruck():
+                self.struck[event.job_id] = event
+            case JobRequeued():
+                self._change(
+                    event.job_id,
+                    state=JobState.QUEUED,
+                    started_at=None,
+                    started_precise=None,
+                    node_names=(),
+                )
+                self._leave_nodes(event.job_id)
+                self._requeues[event.job_id] = self._requeues.get(event.job_id, 0) + 1
             case ReservationBound():
                 self._bind(self.bound_jobs, event.reservation_id, event.job_ids)
             case JobBound():
@@ -120,12 +151,18 @@ class JobTable:
         for job_id in self.room_until:
             assert self.views[job_id].started_at is not None, job_id
             assert not self.views[job_id].state.is_over, job_id
+        assert set(self.struck) <= set(self.room_until), "only started jobs are struck"
         assert set(self.runs_inside) <= set(self.room_until), "only started jobs run inside"
         for job_id in self._over:
             assert self.views[job_id].state.is_over, job_id
 
     def _change(self, job_id: str, **fields: object) -> None:
         self.views[job_id] = replace(self.views[job_id], **fields)  # type: ignore[arg-type]  # by name
+
+    def _leave_nodes(self, job_id: str) -> None:
+        self.room_until.pop(job_id, None)
+        self.runs_inside.pop(job_id, None)
+        self.struck.pop(job_id, None)
 
     @staticmethod
     def _bind(table: dict[str, tuple[str, ...]], key: str, values: tuple[str, ...]) -> None:
@@ -141,3 +178,4 @@ class JobTable:
             view = self.views.pop(job_id)
             self._by_request.pop((view.owner, view.spec.request_id), None)
             self.bound_reservations.pop(job_id, None)
+            self._requeues.pop(job_id, None)

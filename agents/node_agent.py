@@ -12,8 +12,10 @@ Not here: the verbs (``calendar_desk``, ``site_desk``), the files (``areas``), p
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from agents.agent_events import (
@@ -21,14 +23,28 @@ from agents.agent_events import (
     AcceptorChanged,
     AcceptorsForgotten,
     AgentEvent,
+    JobOver,
+    JobStarting,
     NumbersGiven,
 )
 from agents.calendar_desk import CalendarDesk
 from agents.compaction import COMPACT_ABOVE, compacted, history_record, unpacked
 from agents.job_runner import JobRunner
 from agents.job_table import JobTable
+from agents.notice_post import NoticePost
 from agents.site_desk import SiteDesk
+from agents.site_events import (
+    HookBegun,
+    ModeChanged,
+    NodeChanged,
+    NoticeGiven,
+    PlacesTold,
+    StandingSkipped,
+)
+from agents.site_state import SiteState
+from agents.site_upkeep import SiteUpkeep
 from agents.trip_keeper import Connect, TripKeeper
+from agents.upkeep_rules import NO_UPKEEP, UpkeepRules
 from gridcore.calendar_events import (
     FinishedForgotten,
     RequestBuried,
@@ -46,6 +62,7 @@ from gridcore.summaries import CalendarSummary
 from gridcore.summarising import summarise
 from gridio.alarms import Alarm
 from gridio.journal import JournalFailed
+from gridio.notify import LogNotifier, Notice, Notifier
 from gridio.publishing import CalendarPublisher
 from gridio.records import EventCodec
 from local_sched.queries import waiting_reason
@@ -60,6 +77,8 @@ if TYPE_CHECKING:
     from gridio.journal import Journal, Ticket
     from local_sched.resource_managers.base import ResourceManager
     from local_sched.scheduler import LocalScheduler
+
+log = logging.getLogger(__name__)
 
 CODEC: Final = EventCodec(AGENT_EVENTS)
 _COMMIT: Final = ReservationEvent.COMMIT
@@ -91,6 +110,9 @@ class AgentParts:
     """The way to other sites, for the outcome of trips."""
     limits: UserReservationLimits = NO_LIMITS
     """On what users may reserve by themselves."""
+    upkeep: UpkeepRules = NO_UPKEEP
+    """Standing reservations, failed nodes, notices and hooks."""
+    notifier: Notifier = field(default_factory=LogNotifier)
 
 
 class NodeAgent:
@@ -102,6 +124,8 @@ class NodeAgent:
         self.scheduler = parts.scheduler
         self.jobs = parts.jobs
         self.clock = parts.clock
+        self.state = SiteState()
+        self.post = NoticePost(parts.notifier)
         self.publisher = CalendarPublisher(self.summary, parts.clock)
         self.job_listeners: dict[Alarm, str] = {}
         """Whoever watches a job, with the job's id."""
@@ -109,6 +133,7 @@ class NodeAgent:
             calendar=parts.calendar,
             scheduler=parts.scheduler,
             jobs=parts.jobs,
+            state=self.state,
             resource_manager=parts.resource_manager,
             areas=parts.areas,
             clock=parts.clock,
@@ -123,6 +148,7 @@ class NodeAgent:
             lambda: CalendarDesk(self, itself),
             self.record,
         )
+        self.upkeep = SiteUpkeep(self)
         self._alarm = Alarm(parts.clock)
         self._summary: CalendarSummary | None = None
         self._summarised_at: Instant = 0
@@ -149,12 +175,14 @@ class NodeAgent:
 
     # -- what is known -----------------------------------------------------------------------------
 
-    def room(self, now: Instant) -> Mapping[str, AvailabilityProfile]:
+    def room(self, now: Instant, account: str = "") -> Mapping[str, AvailabilityProfile]:
         """Where reservations may go: what the queue leaves, in every class (GUR and Catalina paper,
-        section 3, policy 1: only after all currently queued jobs are scheduled).
+        section 3, policy 1: only after all currently queued jobs are scheduled). ``account``: may
+        be entitled to a shortpool.
         """
         self.calendar.advance(now)
-        return {name: self.scheduler.free_after_queue(name, now) for name in self.calendar.classes}
+        classes, scheduler = self.calendar.classes, self.scheduler
+        return {name: scheduler.free_after_queue(name, now, account) for name in classes}
 
     def view(self, job_id: str) -> JobView:
         """A job as its owner is shown it: what is journaled, and where it stands in the plan."""
@@ -164,6 +192,14 @@ class NodeAgent:
             return view
         reason = waiting_reason(self.scheduler, job)
         return replace(view, planned_start=job.planned_start, reason=reason.value)
+
+    def tell_job_owner(self, job_id: str, what: str, text: str) -> None:
+        """A notice about a job, to the address its owner gave; logged in any case."""
+        view = self.jobs.views[job_id]
+        log.info("job %s %s", job_id, what)
+        body = f"Job {job_id} ({view.spec.name}) at {self.calendar.site} {what}.\n{text}\n"
+        subject = f"[{self.calendar.site}] job {job_id} {what}"
+        self.post.send_soon(Notice(to=view.spec.notify_email, subject=subject, text=body))
 
     # -- promises ----------------------------------------------------------------------------------
 
@@ -202,7 +238,18 @@ class NodeAgent:
                 self.trips.apply(event)
             case NumbersGiven():
                 self.calendar.ids_given, self.jobs.ids_given = event.reservations, event.jobs
+            case (
+                ModeChanged()
+                | NodeChanged()
+                | StandingSkipped()
+                | NoticeGiven()
+                | HookBegun()
+                | PlacesTold()
+            ):
+                self.state.apply(event)
             case _:
+                if isinstance(event, JobStarting | JobOver):
+                    self.state.forget_place(event.job_id)
                 self.jobs.apply(event)
                 self._tell_watchers(getattr(event, "job_id", ""))
 
@@ -227,7 +274,10 @@ class NodeAgent:
         await barrier.durable()
         if journal.last_sequence != barrier.sequence:
             return False
-        kept = compacted(self._history(), self.calendar, self.jobs, self.trips.states)
+        kept = chain(
+            compacted(self._history(), self.calendar, self.jobs, self.trips.states),
+            self.state.history(self.calendar.reservations, now),
+        )
         history = history_record([CODEC.encode(event, at=now) for event in kept], now)
         await journal.snapshot(history).durable()
         return True
@@ -269,6 +319,8 @@ class NodeAgent:
         finally:
             self._alarm.close()
             await self.trips.close()
+            await self.upkeep.close()
+            await self.post.close()
 
     async def tick(self) -> float:
         """Everything that is due now; returns when to look again. ``JournalFailed`` when the disk
@@ -279,12 +331,15 @@ class NodeAgent:
         self.calendar.advance(now)
         self._end_holds(now)
         self.trips.check_soon(now)
+        self.upkeep.keep_standing(now)
         swept = (*self.calendar.decide_sweep(now), *self.trips.decide_sweep(now))
         if swept:
             self.record(swept)
         if self.parts.journal.replay_count > COMPACT_ABOVE:
             await self.compact()
         result = self.scheduler.cycle(now)
+        self._note_places()
+        self.upkeep.look_after(now)
         await self.runner.settle_reservations()
         await self.runner.start(result.starts, now)
         for job in result.stops:
@@ -295,8 +350,19 @@ class NodeAgent:
             next_expiry,
             self.calendar.next_end(),
             self.trips.next_check(),
+            self.upkeep.next_due(),
         )
         return float(min([each for each in moments if each is not None] + [now + IDLE_WAKE_S]))
+
+    def _note_places(self) -> None:
+        """Journal where waiting jobs stand, so that a restart makes no place later. Where places
+        are dealt anew they are forecasts, and nothing is kept.
+        """
+        rule = self.scheduler.config.backfill
+        if rule.depth is None and rule.keeps_places:
+            places = self.state.new_places(self.scheduler.waiting.values())
+            if places is not None:
+                self.record([places])
 
     def _end_holds(self, now: Instant) -> None:
         """Holds whose lifetime is over expire; those that others decide about ask first."""

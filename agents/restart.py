@@ -1,21 +1,29 @@
 """After a restart: from what the journal remembers of jobs to a scheduler that knows them.
 
-Reservations come first (the calendar was replayed), then running jobs, then the queue in its old
-order; so everything finds the room it had.
+Reservations come first (the calendar was replayed), then running jobs, failed nodes, and the queue
+in its old order, each job at the place it was told as far as the room is still there; so a restart
+makes no place later. The first cycle plans the others behind them.
 """
 
 from __future__ import annotations
 
+import logging
+
 from agents.job_table import JobTable
+from agents.site_state import SiteState
 from gridcore.jobs import JobState, JobView
 from local_sched.admission import choose_class
 from local_sched.jobs import Job
 from local_sched.scheduler import LocalScheduler
 
+log = logging.getLogger(__name__)
+
 NO_CLASS = "its site no longer has nodes for it"
 
 
-def restore_jobs(scheduler: LocalScheduler, jobs: JobTable, now: int) -> list[str]:
+def restore_jobs(
+    scheduler: LocalScheduler, jobs: JobTable, state: SiteState, now: int
+) -> list[str]:
     """Tell the scheduler all jobs that are not over; returns those it has no nodes for any more."""
     homeless: list[str] = []
     active = jobs.active()
@@ -33,6 +41,7 @@ def restore_jobs(scheduler: LocalScheduler, jobs: JobTable, now: int) -> list[st
             jobs.runs_inside.get(view.job_id, ""),
             view.node_names,
         )
+    restore_site(scheduler, state, now)
     for view in active:
         if view.state is not JobState.QUEUED:
             continue
@@ -43,7 +52,35 @@ def restore_jobs(scheduler: LocalScheduler, jobs: JobTable, now: int) -> list[st
             scheduler.submit(job, now)
     for reservation_id, job_ids in jobs.bound_jobs.items():
         scheduler.bind_reservation(reservation_id, job_ids)
+    restore_places(scheduler, state)
     return homeless
+
+
+def restore_site(scheduler: LocalScheduler, state: SiteState, now: int) -> None:
+    """The mode, and the nodes that had failed."""
+    scheduler.mode = state.mode
+    for name in state.nodes_down:
+        class_name = class_of_node(scheduler, name)
+        if class_name is None:
+            log.warning("node %s was down and is no longer part of the site", name)
+        else:
+            scheduler.node_down(class_name, name, now)
+
+
+def restore_places(scheduler: LocalScheduler, state: SiteState) -> None:
+    """Give waiting jobs the places they were told, the earliest first."""
+    for job_id, start in sorted(state.told.items(), key=lambda each: each[1]):
+        job = scheduler.waiting.get(job_id)
+        if job is not None and not job.bound_to:
+            scheduler.pools[job.class_name].backfill.keep_place(job, start)
+
+
+def class_of_node(scheduler: LocalScheduler, name: str) -> str | None:
+    """The resource class that a node belongs to."""
+    for class_name, pool in scheduler.pools.items():
+        if pool.nodes is not None and name in pool.nodes.names:
+            return class_name
+    return None
 
 
 def scheduler_job(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> Job | None:

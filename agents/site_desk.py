@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agents.access import account_of, require_login
 from agents.agent_events import JobAccepted, JobBound, ReservationBound
+from agents.orders import carry_out, set_system_reservation
 from agents.queries import answer_query
 from gridcore.callers import Caller, Role
 from gridcore.errors import ConflictError, InputError, NotFoundError
@@ -23,6 +24,7 @@ from gridcore.reservations import (
 from gridio.alarms import Alarm
 from local_sched.admission import admit
 from local_sched.resource_managers.base import OutputStream
+from local_sched.user_reservations import SYSTEM_OWNER
 
 if TYPE_CHECKING:
     from agents.node_agent import NodeAgent
@@ -40,7 +42,13 @@ class SiteDesk:
     async def set_reservation(
         self, request: ReservationRequest, *, is_dry_run: bool
     ) -> Reservation | Decline:
-        """See ``SitePort``."""
+        """See ``SitePort``. What is charged to the account ``system`` is the site's own, such as
+        maintenance, and for its administrators.
+        """
+        if request.account == SYSTEM_OWNER:
+            return await set_system_reservation(
+                self._agent, self._caller, request, is_dry_run=is_dry_run
+            )
         desk = self._agent.calendar_port(self._caller)
         return await desk.set_at_once(request, is_dry_run=is_dry_run)
 
@@ -123,12 +131,15 @@ class SiteDesk:
         """See ``SitePort``. Of others' jobs the command and environment are not shown."""
         agent = self._agent
         if job_ids:
-            return [self._shown(agent.jobs.get(job_id, None).job_id) for job_id in job_ids]
-        return [
-            self._shown(view.job_id)
-            for view in list(agent.jobs.views.values())
-            if everybody or self._is_mine(view.owner)
-        ]
+            shown = [self._shown(agent.jobs.get(job_id, None).job_id) for job_id in job_ids]
+        else:
+            shown = [
+                self._shown(view.job_id)
+                for view in list(agent.jobs.views.values())
+                if everybody or self._is_mine(view.owner)
+            ]
+        await agent.record([]).durable()
+        return shown
 
     async def watch_job(self, job_id: str) -> AsyncIterator[JobView]:
         """See ``SitePort``."""
@@ -138,6 +149,7 @@ class SiteDesk:
         try:
             while True:
                 view = agent.view(job_id)
+                await agent.record([]).durable()
                 yield view
                 if view.state.is_over:
                     return
@@ -149,7 +161,9 @@ class SiteDesk:
     async def follow_output(
         self, job_id: str, stream: str, offset: int
     ) -> AsyncIterator[OutputChunk]:
-        """See ``SitePort``. Waits for a job that has not started."""
+        """See ``SitePort``. Waits for a job that has not started; of one that ran again it is the
+        output of its last execution.
+        """
         self._own_job(job_id)
         if stream not in (OutputStream.STDOUT, OutputStream.STDERR):
             raise InputError(f"no stream {stream!r}", hint="stdout or stderr")
@@ -159,16 +173,25 @@ class SiteDesk:
         at = offset
         manager = self._agent.parts.resource_manager
         try:
-            async for content in manager.follow(job_id, OutputStream(stream), offset):
+            execution_id = self._agent.jobs.execution_id(job_id)
+            async for content in manager.follow(execution_id, OutputStream(stream), offset):
                 yield OutputChunk(offset=at, content=content)
                 at += len(content)
         except NotFoundError:
             # It was over before anything was launched, so there is nothing to read.
             return
 
-    async def query(self, name: str, arguments: Mapping[str, str]) -> object:
+    async def order(self, name: str, arguments: Mapping[str, str]) -> object:
         """See ``SitePort``."""
-        return answer_query(self._agent, self._caller, name, arguments)
+        return await carry_out(self._agent, self._caller, name, arguments)
+
+    async def query(self, name: str, arguments: Mapping[str, str]) -> object:
+        """See ``SitePort``. A planned start is told only when it is journaled, since a restart
+        makes no place later that was told.
+        """
+        answer = answer_query(self._agent, self._caller, name, arguments)
+        await self._agent.record([]).durable()
+        return answer
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -232,9 +255,14 @@ class SiteDesk:
         return self._agent.jobs.get(job_id, by)
 
     def _own_area(self, area: str) -> str:
-        """The login that owns an area; areas are named after reservations and jobs."""
+        """The login that owns an area; areas are named after reservations and jobs. A job is
+        remembered longer than the reservation that it ran in, and so are its results.
+        """
         if area in self._agent.calendar.reservations:
             return self._own_reservation(area).owner
+        for view in self._agent.jobs.views.values():
+            if view.spec.reservation_id == area:
+                return self._own_job(view.job_id).owner
         return self._own_job(area).owner
 
     def _shown(self, job_id: str) -> JobView:

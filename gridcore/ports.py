@@ -174,6 +174,12 @@ class SitePort(Protocol):
         """One of the site's read-only questions (docs/queries.md); the answer is JSON-like."""
         ...
 
+    async def order(self, name: str, arguments: Mapping[str, str]) -> object:
+        """An administrator's order about the site itself, such as a node being down
+        (docs/catalina.md); said twice it is carried out once. The answer is JSON-like.
+        """
+        ...
+
     async def list_files(self, area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
         """Files of an area (a reservation's or a job's folder) below ``path``."""
         ...

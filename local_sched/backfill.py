@@ -134,6 +134,16 @@ class Backfill:
             self._holders.remove(job)
         self.room_appeared(max(planned, self.profile.origin), planned + job.limit_s)
 
+    def keep_place(self, job: Job, start: Instant) -> None:
+        """After a restart: a waiting job has the place it was told before, where places are
+        promises and the room is there; otherwise the next pass plans it.
+        """
+        if self.rule.depth is not None or not self.rule.keeps_places:
+            return
+        end = start + job.limit_s
+        if end > self.profile.origin and self.profile.fits(job.nodes, start, end):
+            self._place(job, start)
+
     def give_up_all(self, jobs: Iterable[Job]) -> None:
         """All places are taken back; the next pass deals them anew."""
         for job in jobs:

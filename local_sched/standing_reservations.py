@@ -3,8 +3,9 @@ time.
 
 A standing reservation is a rule; its *instances* are ordinary reservations of the site, made
 ``depth`` at a time ahead (Catalina's create_standing_res). The request id of an instance is made of
-the rule's name and its start, so the rule can be applied in every cycle and makes each instance
-once; one that an administrator cancelled stays cancelled.
+the rule's name, its start, and a sum of what else the rule says, so the rule can be applied in
+every cycle and makes each instance once; one that an administrator cancelled stays cancelled, and a
+rule that was changed makes its instances anew.
 
 Start times are local: 08:00 stays 08:00 across a change to daylight saving time. A local time that
 a change skips is taken as the same distance after midnight (02:30 becomes 03:30), one that comes
@@ -12,7 +13,8 @@ twice is taken the first time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -23,6 +25,7 @@ from gridcore.reservations import Decline, DeclineRule, Reservation, Reservation
 from gridcore.zones import find_zone
 from local_sched.reservation_jobs import AccessRule
 from local_sched.system_reservations import decide_system_reservation
+from local_sched.user_reservations import SYSTEM_OWNER
 
 if TYPE_CHECKING:
     from gridcore.calendar_events import CalendarEvent
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 DAYS_AHEAD_MAX: Final = 3 * 366
 """A rule that names no day within this (30 February) has no instances."""
 DEPTH_MAX: Final = 400
+NAME_LENGTH_MAX: Final = 64
+REQUEST_PREFIX: Final = "standing/"
+"""Of the request ids of all instances."""
 _FIELDS: Final = (
     ("minute", 0, 59),
     ("hour", 0, 23),
@@ -120,15 +126,35 @@ class StandingReservation:
 
     def __post_init__(self) -> None:
         check_id("name of a standing reservation", self.name)
+        if "/" in self.name or len(self.name) > NAME_LENGTH_MAX:
+            raise InputError(
+                f"the name of a standing reservation has at most {NAME_LENGTH_MAX} characters and"
+                f" no slash: {self.name[:80]!r}"
+            )
         if not 1 <= self.depth <= DEPTH_MAX:
             raise InputError(f"a depth is 1 to {DEPTH_MAX}: {self.depth}")
         if self.nodes < 1 or self.duration_s < 1:
             raise InputError("a standing reservation needs at least 1 node for at least 1 second")
 
+    @property
+    def prefix(self) -> str:
+        """What the request ids of its instances begin with."""
+        return f"{REQUEST_PREFIX}{self.name}/"
+
+    def instances(self, now: Instant, horizon_s: int) -> Iterator[tuple[Instant, str]]:
+        """(start, request id) of the instances that shall exist ahead of ``now``."""
+        for count, start in enumerate(self.start_rule.starts(now), start=1):
+            if start + self.duration_s > now + horizon_s:
+                return
+            yield start, self.request(start).request_id
+            if count == self.depth:
+                return
+
     def request(self, start: Instant) -> ReservationRequest:
         """The request of one instance: all nodes, or as many as there are."""
+        shape = f"{self.nodes} {self.duration_s} {self.account} {' '.join(self.features)}"
         return ReservationRequest(
-            request_id=f"standing/{self.name}/{start}",
+            request_id=f"{self.prefix}{start}/{zlib.crc32(shape.encode()):08x}",
             account=self.account,
             nodes_min=1,
             nodes_max=self.nodes,
@@ -148,7 +174,7 @@ class StandingDecision:
     missing: tuple[tuple[str, Instant, Decline], ...]
     """(name, start, why) of instances that cannot be made."""
     events: tuple[CalendarEvent, ...]
-    """All applied already, one after another; to be journaled before anybody is told."""
+    """All applied (or recorded) already, one after another."""
 
 
 def keep_standing(
@@ -156,26 +182,32 @@ def keep_standing(
     scheduler: LocalScheduler,
     rules: Iterable[StandingReservation],
     now: Instant,
+    *,
+    record: Callable[[Sequence[CalendarEvent]], object] | None = None,
+    skipped: Container[str] = (),
 ) -> StandingDecision:
     """Make the instances that are missing, in order of start, and open each for those it is made
     for.
 
     Waiting jobs keep their places, so an instance that comes into view behind them may be smaller.
-    Calling it again makes nothing twice. Applies its events, because each instance must see the one
-    before."""
+    Calling it again makes nothing twice. The events of each instance are given to ``record``, which
+    must journal and apply them at once, because the next instance must see them; without it they
+    are applied only. ``skipped``: request ids that shall not be made."""
     made: list[Reservation] = []
     missing: list[tuple[str, Instant, Decline]] = []
     events: list[CalendarEvent] = []
-    horizon = now + calendar.rules.horizon_s
-    wanted: list[tuple[Instant, str, StandingReservation]] = []
-    for rule in rules:
-        for count, start in enumerate(rule.start_rule.starts(now), start=1):
-            if start + rule.duration_s > horizon:
-                break
-            wanted.append((start, rule.name, rule))
-            if count == rule.depth:
-                break
+    wanted = [
+        (start, rule.name, rule)
+        for rule in rules
+        for start, request_id in rule.instances(now, calendar.rules.horizon_s)
+        if request_id not in skipped
+    ]
     for start, name, rule in sorted(wanted, key=lambda each: each[:2]):
+        known = calendar.find_request(SYSTEM_OWNER, rule.request(start).request_id)
+        if known is not None:
+            if known.state.is_live:
+                scheduler.reservation_jobs.open_to(known.reservation_id, rule.access)
+            continue
         decision = decide_system_reservation(
             calendar, scheduler, rule.request(start), now, displaces=False
         )
@@ -183,8 +215,11 @@ def keep_standing(
             if decision.answer.rule is not DeclineRule.FINISHED:
                 missing.append((name, start, decision.answer))
             continue
-        for event in decision.events:
-            calendar.apply(event)
+        if record is not None:
+            record(decision.events)
+        else:
+            for event in decision.events:
+                calendar.apply(event)
         events += decision.events
         scheduler.reservation_jobs.open_to(decision.answer.reservation_id, rule.access)
         if decision.events:

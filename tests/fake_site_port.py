@@ -141,6 +141,10 @@ class FakeSitePort:
             else:
                 await site.changed(partial(self._has_more, job_id, offset))
 
+    async def order(self, name: str, arguments: Mapping[str, str]) -> object:
+        """Echo the order."""
+        return {"order": name, "arguments": dict(arguments)}
+
     async def query(self, name: str, arguments: Mapping[str, str]) -> object:
         """Echo the arguments, wait for ever, or fail in each way there is."""
         faults: dict[str, Exception] = {

@@ -118,6 +118,10 @@ class FallbackSitePort:
         """One of the site's read-only questions."""
         return await self._ways.ask(lambda to: to.site.query(name, arguments))
 
+    async def order(self, name: str, arguments: Mapping[str, str]) -> object:
+        """An administrator's order about the site itself."""
+        return await self._ways.ask(lambda to: to.site.order(name, arguments))
+
     async def list_files(self, area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
         """Files of an area."""
         return await self._ways.ask(

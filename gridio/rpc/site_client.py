@@ -113,6 +113,12 @@ class WireSite:
         answer = await self._wire.ask(verbs.QUERY, question)
         return understood(self._wire, decode_json, answer.json)
 
+    async def order(self, name: str, arguments: Mapping[str, str]) -> object:
+        """An administrator's order; the answer is JSON-like."""
+        question = build(pb.QueryRequest, name=name, arguments=dict(arguments))
+        answer = await self._wire.ask(verbs.ORDER, question)
+        return understood(self._wire, decode_json, answer.json)
+
     async def list_files(self, area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
         """Files of an area below ``path``."""
         question = build(pb.ListFilesRequest, area=area, path=path, with_checksums=with_checksums)

@@ -49,6 +49,7 @@ class SiteHandlers(Handlers[SitePort]):
                 verbs.CANCEL_JOB: self.cancel_job,
                 verbs.LIST_JOBS: self.list_jobs,
                 verbs.QUERY: self.query,
+                verbs.ORDER: self.order,
                 verbs.LIST_FILES: self.list_files,
             },
             reply_stream={
@@ -117,15 +118,13 @@ class SiteHandlers(Handlers[SitePort]):
 
     async def query(self, port: SitePort, message: pb.QueryRequest) -> pb.QueryReply:
         """A read-only question."""
-        if len(message.arguments) > ITEMS_MAX:
-            refuse("arguments", f"has more than {ITEMS_MAX} entries")
-        arguments = {
-            label("arguments", name): text("arguments", value)
-            for name, value in sorted(message.arguments.items())
-        }
-        return pb.QueryReply(
-            json=encode_json(await port.query(label("name", message.name), arguments))
-        )
+        answer = await port.query(label("name", message.name), _arguments(message))
+        return pb.QueryReply(json=encode_json(answer))
+
+    async def order(self, port: SitePort, message: pb.QueryRequest) -> pb.QueryReply:
+        """An administrator's order."""
+        answer = await port.order(label("name", message.name), _arguments(message))
+        return pb.QueryReply(json=encode_json(answer))
 
     async def list_files(self, port: SitePort, message: pb.ListFilesRequest) -> pb.ListFilesReply:
         """Files of an area."""
@@ -200,3 +199,13 @@ async def _chunks(parts: AsyncIterator[pb.PutFileRequest]) -> AsyncIterator[Outp
             refuse("part", "must be content after the head of the file")
         yield decode_chunk(part.chunk)
     raise UnavailableError("the upload broke off", hint="send the rest")
+
+
+def _arguments(message: pb.QueryRequest) -> dict[str, str]:
+    """The arguments of a question or an order, in order of their names."""
+    if len(message.arguments) > ITEMS_MAX:
+        refuse("arguments", f"has more than {ITEMS_MAX} entries")
+    return {
+        label("arguments", name): text("arguments", value)
+        for name, value in sorted(message.arguments.items())
+    }

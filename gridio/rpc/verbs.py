@@ -135,6 +135,7 @@ FOLLOW_OUTPUT: Final = _site(
     "FollowOutput", _s.FollowOutputRequest, _s.Chunk, STREAM_DEADLINE_S, **_STREAM
 )
 QUERY: Final = _site("Query", _s.QueryRequest, _s.QueryReply, WORK_DEADLINE_S)
+ORDER: Final = _site("Order", _s.QueryRequest, _s.QueryReply, WORK_DEADLINE_S)
 LIST_FILES: Final = _site("ListFiles", _s.ListFilesRequest, _s.ListFilesReply, WORK_DEADLINE_S)
 GET_FILE: Final = _site("GetFile", _s.GetFileRequest, _s.Chunk, STREAM_DEADLINE_S, **_STREAM)
 PUT_FILE: Final = _site(

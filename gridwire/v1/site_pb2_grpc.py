@@ -95,6 +95,11 @@ class SiteServiceStub:
                 request_serializer=gridwire_dot_v1_dot_site__pb2.QueryRequest.SerializeToString,
                 response_deserializer=gridwire_dot_v1_dot_site__pb2.QueryReply.FromString,
                 _registered_method=True)
+        self.Order = channel.unary_unary(
+                '/gridwire.v1.SiteService/Order',
+                request_serializer=gridwire_dot_v1_dot_site__pb2.QueryRequest.SerializeToString,
+                response_deserializer=gridwire_dot_v1_dot_site__pb2.QueryReply.FromString,
+                _registered_method=True)
         self.ListFiles = channel.unary_unary(
                 '/gridwire.v1.SiteService/ListFiles',
                 request_serializer=gridwire_dot_v1_dot_site__pb2.ListFilesRequest.SerializeToString,
@@ -193,6 +198,13 @@ class SiteServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Order(self, request, context):
+        """An administrator's order about the site itself (docs/catalina.md). Said twice it is carried out once.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListFiles(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -271,6 +283,11 @@ def add_SiteServiceServicer_to_server(servicer, server):
             ),
             'Query': grpc.unary_unary_rpc_method_handler(
                     servicer.Query,
+                    request_deserializer=gridwire_dot_v1_dot_site__pb2.QueryRequest.FromString,
+                    response_serializer=gridwire_dot_v1_dot_site__pb2.QueryReply.SerializeToString,
+            ),
+            'Order': grpc.unary_unary_rpc_method_handler(
+                    servicer.Order,
                     request_deserializer=gridwire_dot_v1_dot_site__pb2.QueryRequest.FromString,
                     response_serializer=gridwire_dot_v1_dot_site__pb2.QueryReply.SerializeToString,
             ),
@@ -612,6 +629,33 @@ class SiteService:
             request,
             target,
             '/gridwire.v1.SiteService/Query',
+            gridwire_dot_v1_dot_site__pb2.QueryRequest.SerializeToString,
+            gridwire_dot_v1_dot_site__pb2.QueryReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Order(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gridwire.v1.SiteService/Order',
             gridwire_dot_v1_dot_site__pb2.QueryRequest.SerializeToString,
             gridwire_dot_v1_dot_site__pb2.QueryReply.FromString,
             options,

@@ -1,0 +1,150 @@
+"""An administrator's orders about the site itself (docs/catalina.md): its mode, its nodes, and
+reservations of its own.
+
+Each may be said twice; the second time changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from agents.access import require_login
+from agents.agent_events import AgentEvent, JobStruck
+from agents.question_words import only, word
+from agents.restart import class_of_node
+from agents.site_events import ModeChanged, NodeChanged
+from agents.upkeep_rules import NodeFailureRule
+from gridcore.callers import Caller, Role
+from gridcore.errors import InputError, NotAuthorisedError, NotFoundError
+from gridcore.reservations import Decline, Reservation, ReservationRequest
+from local_sched.scheduler_config import SchedulerMode
+from local_sched.system_reservations import decide_system_reservation
+from local_sched.user_reservations import SYSTEM_OWNER
+
+if TYPE_CHECKING:
+    from agents.node_agent import NodeAgent
+
+_WHAT_FOLLOWS: Final[Mapping[NodeFailureRule, str]] = {
+    NodeFailureRule.NOTIFY: "The job was left running; look whether it still works.",
+    NodeFailureRule.REQUEUE: "The job is stopped and runs again from the start, in its old rank.",
+    NodeFailureRule.CANCEL: "The job is cancelled.",
+}
+
+
+async def carry_out(
+    agent: NodeAgent, caller: Caller, name: str, arguments: Mapping[str, str]
+) -> object:
+    """Carry out one order; ``NotAuthorisedError`` for whoever does not look after the site,
+    ``InputError`` names the orders there are.
+    """
+    require_admin(caller, f"give the order {name[:40]!r}")
+    order = ORDERS.get(name)
+    if order is None:
+        known = ", ".join(sorted(ORDERS))
+        raise InputError(f"the site has no order {name[:60]!r}", hint=f"it has: {known}")
+    return await order(agent, arguments)
+
+
+def require_admin(caller: Caller, verb: str) -> None:
+    """Refuse everybody but the site's administrators."""
+    require_login(caller, verb)
+    if caller.role is not Role.ADMIN:
+        raise NotAuthorisedError(
+            f"{caller.login} does not look after this site and may not {verb}",
+            hint="administrators are the logins of [site] admins in its configuration",
+        )
+
+
+async def set_system_reservation(
+    agent: NodeAgent, caller: Caller, request: ReservationRequest, *, is_dry_run: bool
+) -> Reservation | Decline:
+    """A reservation of the site itself, such as maintenance: running jobs drain around it, waiting
+    ones make way and are told.
+    """
+    require_admin(caller, f"reserve on the account {SYSTEM_OWNER!r}")
+    if request.trip is not None or request.replaces is not None or request.beneficiary:
+        raise InputError("a reservation of the site is no leg of a trip and replaces nothing")
+    calendar, now = agent.calendar, agent.clock.now()
+    calendar.advance(now)
+    if is_dry_run:
+        pools = agent.scheduler.pools
+        room = {name: pool.room_without_queue(now) for name, pool in pools.items()}
+        return calendar.decide_reserve(request, SYSTEM_OWNER, None, now, room=room)[0]
+    decision = decide_system_reservation(calendar, agent.scheduler, request, now)
+    ticket = agent.record(decision.events)
+    for job in decision.displaced:
+        agent.tell_job_owner(
+            job.job_id,
+            "makes way for a reservation of the site",
+            f"Its planned start may be later now; see: catalina why {job.job_id}",
+        )
+    await ticket.durable()
+    return decision.answer
+
+
+async def _set_mode(agent: NodeAgent, arguments: Mapping[str, str]) -> object:
+    only(arguments, "mode")
+    wanted = word(arguments, "mode")
+    try:
+        mode = SchedulerMode(wanted)
+    except ValueError:
+        known = ", ".join(SchedulerMode)
+        raise InputError(f"{wanted[:40]!r} is no mode", hint=f"modes: {known}") from None
+    before = agent.state.mode
+    events = [] if mode is before else [ModeChanged(mode=mode, at=agent.clock.now())]
+    ticket = agent.record(events)
+    agent.scheduler.mode = mode
+    await ticket.durable()
+    return {"mode": mode.value, "before": before.value}
+
+
+async def _node_down(agent: NodeAgent, arguments: Mapping[str, str]) -> object:
+    only(arguments, "node")
+    name = word(arguments, "node")
+    class_name = _class_of(agent, name)
+    rule, now = agent.parts.upkeep.on_node_failure, agent.clock.now()
+    hit = [job.job_id for job in agent.scheduler.node_down(class_name, name, now)]
+    struck = [each for each in hit if each not in agent.jobs.struck]
+    events: list[AgentEvent] = []
+    if name not in agent.state.nodes_down:
+        events.append(NodeChanged(name=name, is_down=True, at=now))
+    events += [JobStruck(job_id=each, node_name=name, rule=rule, at=now) for each in struck]
+    ticket = agent.record(events)
+    for each in struck:
+        agent.tell_job_owner(each, f"was hit: node {name} failed", _WHAT_FOLLOWS[rule])
+    await ticket.durable()
+    for each in struck:
+        if each in agent.jobs.struck:
+            agent.runner.stop_struck(each)
+    return {"node": name, "class": class_name, "state": "down", "rule": rule.value, "jobs": hit}
+
+
+async def _node_up(agent: NodeAgent, arguments: Mapping[str, str]) -> object:
+    only(arguments, "node")
+    name = word(arguments, "node")
+    class_name = _class_of(agent, name)
+    now, was_down = agent.clock.now(), name in agent.state.nodes_down
+    events = [NodeChanged(name=name, is_down=False, at=now)] if was_down else []
+    ticket = agent.record(events)
+    agent.scheduler.node_up(class_name, name, now)
+    await ticket.durable()
+    return {"node": name, "class": class_name, "state": "up", "was_down": was_down}
+
+
+def _class_of(agent: NodeAgent, name: str) -> str:
+    class_name = class_of_node(agent.scheduler, name)
+    if class_name is None:
+        classes = ", ".join(
+            f"{each.name}-0 to {each.name}-{each.nodes - 1}"
+            for each in agent.calendar.classes.values()
+        )
+        raise NotFoundError(f"no node is called {name[:80]!r}", hint=f"nodes: {classes}")
+    return class_name
+
+
+ORDERS: Final[Mapping[str, Callable[[NodeAgent, Mapping[str, str]], Awaitable[object]]]] = {
+    "set-mode": _set_mode,
+    "node-down": _node_down,
+    "node-up": _node_up,
+}
