@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import pwd
 import signal
 import sys
 from collections.abc import Iterator
@@ -91,9 +93,11 @@ async def run_agent(config: SiteConfig) -> None:
             log.critical("the journal is older than what was promised: promises may be forgotten")
         log.info("read %d records", count)
         admins = config.file.site.admins
+        # Whoever runs the daemon can do all it can anyway; over the network that proves nothing.
+        local_admins = [*admins, *_own_login()]
 
         def identify(peer: Peer) -> Caller:
-            return map_caller(peer, maps.grid_map, admins)
+            return map_caller(peer, maps.grid_map, local_admins if peer.login else admins)
 
         server = GridServer(
             agent,
@@ -129,7 +133,7 @@ def build_parts(
     )
     return AgentParts(
         calendar=calendar,
-        scheduler=site_scheduler(calendar, scheduler_config(config)),
+        scheduler=site_scheduler(calendar, scheduler_config(config), shortpools=config.shortpools),
         jobs=JobTable(config.name),
         journal=journal,
         resource_manager=HostResourceManager(
@@ -149,8 +153,17 @@ def build_parts(
         kill_grace_s=config.file.queue.kill_grace_s,
         login_of=lambda subject: maps.grid_map.login_of(subject),
         limits=config.file.reservations.limits(),
+        upkeep=config.upkeep,
+        notifier=config.notifier,
         connect=connect,
     )
+
+
+def _own_login() -> list[str]:
+    """The login that the daemon runs as, where its number has a name."""
+    with contextlib.suppress(KeyError):
+        return [pwd.getpwuid(os.geteuid()).pw_name]
+    return []
 
 
 def scheduler_config(config: SiteConfig) -> SchedulerConfig:

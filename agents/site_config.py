@@ -29,12 +29,23 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from agents.upkeep_rules import UpkeepRules
+from agents.upkeep_tables import (
+    HooksTable,
+    NotifyTable,
+    ShortpoolTable,
+    StandingTable,
+    shortpool_rules,
+    upkeep_rules,
+)
 from gridcore.calendar_rules import CalendarRules, ResourceClass
 from gridcore.errors import InputError
 from gridcore.ladders import SlotLadder
 from gridcore.reservations import check_id
 from gridcore.tariffs import FlatTariff
 from gridcore.zones import find_zone
+from gridio.notify import Notifier
+from local_sched.shortpools import Shortpool
 from local_sched.user_reservations import AccountLimits, UserReservationLimits
 
 CONFIG_BYTES_MAX: Final = 1 << 20
@@ -114,6 +125,7 @@ class QueueTable(_Strict):
     limit_max_s: int | None = None
     grace_s: Annotated[int, Field(ge=0)] = 120
     kill_grace_s: Annotated[float, Field(ge=0, le=3600)] = 10.0
+    on_node_failure: Literal["notify", "requeue", "cancel"] = "notify"
 
 
 class AccountLimitsTable(_Strict):
@@ -186,6 +198,10 @@ class SiteFile(_Strict):
     queue: QueueTable = Field(default_factory=QueueTable)
     reservations: ReservationsTable = Field(default_factory=ReservationsTable)
     host: HostTable = Field(default_factory=HostTable)
+    standing: list[StandingTable] = Field(default_factory=list)
+    shortpools: list[ShortpoolTable] = Field(default_factory=list)
+    notify: NotifyTable = Field(default_factory=NotifyTable)
+    hooks: HooksTable = Field(default_factory=HooksTable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +219,10 @@ class SiteConfig:
     tariff: FlatTariff
     ladder: SlotLadder
     contact_ports: range
+    upkeep: UpkeepRules
+    shortpools: dict[str, Shortpool]
+    """By class."""
+    notifier: Notifier
 
     @property
     def name(self) -> str:
@@ -233,6 +253,19 @@ def load_site_config(path: Path) -> SiteConfig:
     ports = _PORTS.fullmatch(parsed.site.contact_ports)
     assert ports is not None, "validated above"
     calendar = parsed.calendar
+    try:
+        upkeep = upkeep_rules(
+            parsed.standing,
+            parsed.notify,
+            parsed.hooks,
+            parsed.queue.on_node_failure,
+            parsed.site.time_zone,
+        )
+        class_nodes = {each.name: each.nodes for each in parsed.classes}
+        shortpools = shortpool_rules(parsed.shortpools, class_nodes, parsed.queue.depth)
+        notifier = parsed.notify.notifier()
+    except InputError as fault:
+        raise InputError(f"{path}: {fault.message}", hint=fault.hint) from None
     return SiteConfig(
         path=path.resolve(),
         file=parsed,
@@ -256,4 +289,7 @@ def load_site_config(path: Path) -> SiteConfig:
         tariff=FlatTariff(parsed.prices.millicredits_per_node_hour),
         ladder=SlotLadder.parse(calendar.published_slots),
         contact_ports=range(int(ports[1]), int(ports[2]) + 1),
+        upkeep=upkeep,
+        shortpools=shortpools,
+        notifier=notifier,
     )

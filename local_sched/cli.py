@@ -17,7 +17,12 @@ from typing import Final
 import typer
 
 from gridcore.errors import GridError, InputError
-from local_sched.catalina import job_commands, question_commands, reservation_commands
+from local_sched.catalina import (
+    job_commands,
+    question_commands,
+    reservation_commands,
+    site_commands,
+)
 from local_sched.catalina.answers import (
     EXIT_INTERRUPTED,
     EXIT_OTHER,
@@ -31,7 +36,7 @@ from local_sched.catalina.shell import app, tell_interrupted
 
 __all__ = ["app", "main", "run_command"]
 
-COMMANDS: Final = (reservation_commands, job_commands, question_commands)
+COMMANDS: Final = (reservation_commands, job_commands, question_commands, site_commands)
 """The modules whose import declares the commands."""
 
 _USAGE_FAULTS: Final[tuple[type[Exception], ...]] = tuple(

@@ -35,6 +35,8 @@ class OldOption:
     """Why it has no effect; empty: because it asks for what is always so."""
     refusal: str = ""
     """Why the command cannot be carried out with it."""
+    prefix: str = ""
+    """What its value must begin with, and loses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +221,15 @@ OLD_COMMANDS: Final[Mapping[str, OldCommand]] = {
         },
     ),
     "query_priority": OldCommand(new="priority"),
+    "create_system_res": OldCommand(
+        new="create-system-res",
+        options={name: each for name, each in _REQUEST.items() if name != "account"},
+    ),
+    "set_config": OldCommand(
+        new="set-mode",
+        options={"key_value": OldOption(is_positional=True, prefix="state:")},
+        arguments=("key_value",),
+    ),
 }
 """By the original's name."""
 
@@ -230,11 +241,9 @@ NO_COUNTERPART: Final[Mapping[str, str]] = {
     "create_res": "reserve with set-res, change with modify-res",
     "show_bf-all": "ask for one shape with show-windows",
     "show_config": _CONFIGURATION,
-    "set_config": _CONFIGURATION,
-    "show_standing_res": _NO_ORDER,
-    "create_standing_res": _NO_ORDER,
-    "cancel_standing_res": _NO_ORDER,
-    "create_system_res": _NO_ORDER,
+    "show_standing_res": f"instances are shown by show-res; the rules: {_CONFIGURATION}",
+    "create_standing_res": _CONFIGURATION,
+    "cancel_standing_res": f"cancel an instance with cancel-res; the rule: {_CONFIGURATION}",
     "update_qos": "the service is chosen at submission: submit --qos",
     "update_preemption": "jobs are not preempted here",
     "update_local_admin": _NO_ORDER,
@@ -289,7 +298,7 @@ def translate(name: str, words: Sequence[str]) -> Translation:
         elif option.column:
             columns[option.column] = None
         elif option.is_positional:
-            positional[old] = value
+            positional[old] = _shortened(name, old, option, value)
         elif option.new:
             made.append(option.new if not option.takes_value else _joined(option, value))
     if columns:
@@ -328,6 +337,16 @@ def _next_option(name: str, command: OldCommand, rest: list[str]) -> tuple[str, 
             raise InputError(f"{name}: the option --{found[0]} needs a value")
         value = rest.pop(0)
     return found[0], value
+
+
+def _shortened(name: str, old: str, option: OldOption, value: str) -> str:
+    """The value without the prefix that says what it is about."""
+    if not value.startswith(option.prefix):
+        raise InputError(
+            f"{name} --{old}: only {option.prefix}... can be set here, not {value[:40]!r}",
+            hint=_CONFIGURATION,
+        )
+    return value.removeprefix(option.prefix)
 
 
 def _joined(option: OldOption, value: str) -> str:
