@@ -122,7 +122,8 @@ async def test_wrong_key(scene: SshScene) -> None:
     assert isinstance(fault, IdentityNotProvenError)
     assert str(scene.user.key) in fault.message
     assert "publickey" in fault.message
-    assert scene.sshd.log.count("by authenticating user") == 1, scene.sshd.log
+    until(lambda: "by authenticating user" in scene.sshd.log, "the server's word on it")
+    assert scene.sshd.log.count("by authenticating user") == 1
 
 
 async def test_key_that_others_can_read(scene: SshScene) -> None:
@@ -178,6 +179,26 @@ async def test_forced_command(scene: SshScene, tmp_path: Path) -> None:
     start_bridge(channel, f"touch {tmp_path / 'executed'}", "far")
     login.close()
     assert not (tmp_path / "executed").exists()
+
+
+async def test_strictest_server(scene: SshScene) -> None:
+    """One session, no forwarding, no terminal, one command whatever the key: everything works, also
+    when the bridge has to be started again.
+    """
+    scene.sshd.kill()
+    scene.sshd.options = (
+        "MaxSessions 1",
+        "DisableForwarding yes",
+        "PermitTTY no",
+        f"ForceCommand {sys.executable} -I -S {BRIDGE} --socket {scene.socket}",
+    )
+    scene.sshd.start()
+    connection = scene.connect()
+    assert (await connection.calendar.describe()).site == "lab"
+    for pid in bridges(scene):
+        os.kill(pid, 9)
+    assert (await connection.site.query("echo", {})) is not None
+    await connection.close()
 
 
 async def test_gurd_at_the_far_end(scene: SshScene) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from pathlib import Path
 
 import pytest
 
 from gridcore.errors import InputError
+from gridio.ssh import bridge
 from gridio.ssh.login import route
 from gridio.ssh.remote_command import bridge_command
 from gridio.ssh.target import CONNECT_TIMEOUT_S, Hop, SshTarget, resolve
@@ -173,3 +176,8 @@ def test_bridge_command_is_one_line_of_harmless_signs() -> None:
     assert command.count("'") == 2
     assert not set("\n!`\\") & set(command)
     assert len(command) < 4096
+
+
+def test_bridge_is_readable_to_old_pythons() -> None:
+    """What is sent along runs on Python 3.6, which is all that some sites have."""
+    ast.parse(inspect.getsource(bridge), feature_version=(3, 6))
