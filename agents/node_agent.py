@@ -150,6 +150,8 @@ class NodeAgent:
         )
         self.upkeep = SiteUpkeep(self)
         self._alarm = Alarm(parts.clock)
+        self._chores: asyncio.TaskGroup | None = None
+        """While the agent runs: where work goes that nothing waits for."""
         self._summary: CalendarSummary | None = None
         self._summarised_at: Instant = 0
 
@@ -309,6 +311,7 @@ class NodeAgent:
         try:
             async with asyncio.TaskGroup() as group:
                 self.trips.open(group)
+                self._chores = group
                 while True:
                     looked_at = self.clock.now_precise()
                     wake_at = await self.tick()
@@ -335,6 +338,8 @@ class NodeAgent:
         swept = (*self.calendar.decide_sweep(now), *self.trips.decide_sweep(now))
         if swept:
             self.record(swept)
+        if self._chores and any(isinstance(each, FinishedForgotten) for each in swept):
+            self._chores.create_task(self._clean_areas(now), name="areas")
         if self.parts.journal.replay_count > COMPACT_ABOVE:
             await self.compact()
         result = self.scheduler.cycle(now)
@@ -377,6 +382,12 @@ class NodeAgent:
             )
 
     # -- inside ------------------------------------------------------------------------------------
+
+    async def _clean_areas(self, now: Instant) -> None:
+        """Remove the files of reservations and jobs that are forgotten, beside everything else."""
+        keep = {*self.calendar.reservations, *self.jobs.views}
+        keep.update(view.spec.reservation_id for view in self.jobs.views.values())
+        await self.parts.areas.clean(keep, before=now - self.calendar.rules.tombstone_s)
 
     def _tell_watchers(self, job_id: str) -> None:
         for alarm, watched in self.job_listeners.items():
