@@ -16,7 +16,7 @@ from gridio.rpc.front_door import LocalSocket
 from gridio.rpc.peers import Peer, map_caller
 from gridio.rpc.server import GridServer
 from gridio.ssh.private_socket import FOLDER_PREFIX
-from gridio.ssh.site import SshSite
+from gridio.ssh.ssh_site import SshSite
 from tests.fake_services import FakeSite
 from tests.sshd_world import Sshd, SshUser
 

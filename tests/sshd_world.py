@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from gridio.ssh.site import SshSite
+from gridio.ssh.ssh_site import SshSite
 from travel_agent import demo_keeper
 
 LOOPBACK: Final = "127.0.0.1"

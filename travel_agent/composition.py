@@ -96,7 +96,7 @@ class _Connector:
         return GrpcSite(entry.endpoint, credential, site=entry.site, role=role, clock=self._clock)
 
     def _by_ssh(self, entry: MachineEntry) -> SiteConnection:
-        from gridio.ssh.site import SshSite
+        from gridio.ssh.ssh_site import SshSite
 
         return SshSite(
             entry.ssh,

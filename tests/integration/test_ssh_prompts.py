@@ -18,7 +18,7 @@ from gridio.rpc.front_door import LocalSocket
 from gridio.rpc.server import GridServer
 from gridio.ssh.login import Login
 from gridio.ssh.prompting import Prompt, Prompter
-from gridio.ssh.site import SshSite
+from gridio.ssh.ssh_site import SshSite
 from gridio.ssh.target import SshTarget
 from tests.fake_services import FakeSite
 from tests.scripted_ssh_server import Script, ScriptedSshServer
