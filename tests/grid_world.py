@@ -8,42 +8,25 @@ never asked of the daemon whose word is under test.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Final
 
-from agents.agent_events import JobStarting
-from agents.daemon import JOURNAL_FILE
-from agents.job_table import JobTable
-from agents.node_agent import CODEC
-from agents.site_config import load_site_config
-from gridcore.calendar_events import (
-    FinishedForgotten,
-    RequestBuried,
-    ReservationChanged,
-    ReservationGranted,
-    ReservationMoved,
-)
-from gridcore.calendars import Calendar
-from gridcore.jobs import JobView
-from gridcore.reservations import Reservation, ReservationState
 from gridcore.timetext import format_utc
 from gridio.authority import Authority
 from gridio.clock import SystemClock
 from gridio.gridmap import GridMap, grid_map_entry, write_grid_map
 from gridio.ids import RandomIds
-from gridio.journal_file import read_records
 from gridio.private_files import make_private_folder
+from tests.gur_runner import PATIENCE_S, GurProcess, Said
+from tests.site_books import SiteBooks
 from travel_agent import demo_keeper
 from travel_agent.agent import TravelAgent
 from travel_agent.composition import open_travel_agent
@@ -59,93 +42,23 @@ PRICES: Final = {"alpha": 36_000, "beta": 18_000, "gamma": 54_000}
 USERS: Final = ("ada", "grace", "edsger")
 NOBODY: Final = "mallory"
 """Has a certificate of this grid and is in nobody's grid-mapfile."""
-PATIENCE_S: Final = 30.0
-"""Bound of every wait; a moment is usual."""
 PASS_S: Final = 0.03
 SIDE_BY_SIDE: Final = 3
 """Commands that run at the same time."""
 CONTACT_PORT_FIRST: Final = 12_000
 CONTACT_PORTS: Final = 400
 DAY_S: Final = 86_400
-CALENDAR_EVENTS: Final = (
-    ReservationGranted | ReservationMoved | ReservationChanged | RequestBuried | FinishedForgotten
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def faults(self) -> list[str]:
-        """Lines of standard error that say what is wrong; hints are indented below them."""
-        return [line for line in self.err.splitlines() if line.startswith("gur: ")]
-
-
-class GurProcess:
-    """Runs commands one at a time (``tests/gur_process.py``); comes up with its first."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._server: subprocess.Popen[bytes] | None = None
-
-    def run(
-        self,
-        words: Sequence[str],
-        environment: dict[str, str],
-        stop_at: tuple[str, int, int] | None,
-    ) -> Said:
-        """How the command ended; one that does not end fails the test."""
-        server = self._server or self._start()
-        assert server.stdin is not None
-        assert server.stdout is not None
-        out, err = self._folder / "out", self._folder / "err"
-        command = {
-            "words": words,
-            "environment": environment,
-            "out": str(out),
-            "err": str(err),
-            "signal": stop_at,
-        }
-        server.stdin.write(json.dumps(command).encode() + b"\n")
-        server.stdin.flush()
-        if not select.select([server.stdout], [], [], PATIENCE_S)[0]:
-            self.end()
-            raise AssertionError(f"gur {' '.join(words)} does not end: {err.read_text()}")
-        code = int(server.stdout.readline())
-        return Said(code, out.read_text(), err.read_text())
-
-    def end(self) -> None:
-        """End the process and whatever it runs."""
-        server, self._server = self._server, None
-        if server is not None:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.communicate()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        self._folder.mkdir(exist_ok=True)
-        self._server = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("gur_process.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        return self._server
-
-
-class GridWorld:
+class GridWorld(SiteBooks):
     """The running grid, as ``grid_world`` gives it out."""
 
     def __init__(self, grid: DemoGrid, keeper_pid: int) -> None:
+        super().__init__(grid.folder, SITES)
         self._grid = grid
         self._keeper_pid = keeper_pid
         self._windows = 0
         self._laptops = 0
-        self.folder = grid.folder
         self.root = grid.folder.root
         self.authority = Authority.create(
             self.root / "authority", GRID, RandomIds(), SystemClock().now()
@@ -216,64 +129,6 @@ class GridWorld:
                 if Path("/proc", str(pid), "cwd").readlink().is_relative_to(areas):
                     found.append(pid)
         return found
-
-    # -- the sites' own books ----------------------------------------------------------------------
-
-    def records(self, name: str) -> list[tuple[int, Any]]:
-        """(when, event) of everything in a site's journal."""
-        journal = self.folder.site(name) / "state" / JOURNAL_FILE
-        return [(record.at, CODEC.decode(record)) for record in read_records(journal)]
-
-    def calendar(self, name: str) -> Calendar:
-        """A site's calendar, replayed from its journal."""
-        config = load_site_config(self.folder.site_config(name))
-        calendar = Calendar(config.name, config.classes, rules=config.rules, tariff=config.tariff)
-        for _, event in self.records(name):
-            if isinstance(event, CALENDAR_EVENTS):
-                calendar.apply(event)
-        calendar.validate()
-        return calendar
-
-    def jobs(self, name: str) -> JobTable:
-        """A site's jobs, replayed from its journal."""
-        table = JobTable(name)
-        for _, event in self.records(name):
-            if not isinstance(event, CALENDAR_EVENTS):
-                table.apply(event)
-        table.validate()
-        return table
-
-    def live(self, name: str, trip: str = "") -> list[Reservation]:
-        """Held and committed reservations in a site's book, of one trip or of all."""
-        return [
-            each
-            for each in self.calendar(name).live()
-            if not trip or (each.request.trip is not None and each.request.trip.trip_id == trip)
-        ]
-
-    def active_jobs(self, name: str, trip: str) -> list[JobView]:
-        """Jobs of a trip that are not over, by a site's journal."""
-        return [job for job in self.jobs(name).active() if trip in job.spec.request_id]
-
-    def holds(self) -> list[Reservation]:
-        """What is held and not committed, anywhere."""
-        return [
-            each
-            for name in SITES
-            for each in self.calendar(name).live()
-            if each.state is ReservationState.HELD
-        ]
-
-    def starts(self, name: str, reservation_id: str) -> int:
-        """How often jobs were started inside a reservation, by the journal."""
-        return sum(
-            isinstance(event, JobStarting) and event.reservation_id == reservation_id
-            for _, event in self.records(name)
-        )
-
-    def sizes(self) -> dict[str, int]:
-        """Number of records in each site's journal; the same before and after: nothing changed."""
-        return {name: len(self.records(name)) for name in SITES}
 
     # -- users and their laptops -------------------------------------------------------------------
 

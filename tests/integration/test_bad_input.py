@@ -25,10 +25,10 @@ from tests.grid_world import (
     SIDE_BY_SIDE,
     SITES,
     GridWorld,
-    Said,
     metajob_text,
     write_machines,
 )
+from tests.gur_runner import Said
 
 pytestmark = pytest.mark.integration
 

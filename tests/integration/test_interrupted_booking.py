@@ -17,7 +17,8 @@ import pytest
 
 from gridcore.reservations import ReservationState
 from gridio.clock import SystemClock
-from tests.grid_world import PATIENCE_S, SIDE_BY_SIDE, GridWorld, Said, metajob_text, until
+from tests.grid_world import SIDE_BY_SIDE, GridWorld, metajob_text, until
+from tests.gur_runner import PATIENCE_S, Said
 from tests.shared_data import CHECKOUT
 from travel_agent.cli import EXIT_INTERRUPTED
 from travel_agent.rendering import resumed_json

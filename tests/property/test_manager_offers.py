@@ -15,7 +15,8 @@ from gridcore.summarising import summarise
 from manager.hints import Hint, may_have_room, sure_room
 from manager.merging import ChildRoom, distribute
 from manager.rolling_up import roll_up
-from tests.manager_world import ChildSite, a_wish, a_world
+from tests.child_site import ChildSite
+from tests.manager_world import a_wish, a_world
 from tests.virtual_time import START, LoopClock, run_virtually
 
 SPAN_S = 60

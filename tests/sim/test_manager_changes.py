@@ -10,7 +10,8 @@ import pytest
 
 from gridcore.errors import InputError, NotFoundError, UnavailableError
 from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationState
-from tests.manager_world import SOON, ChildSite, World, a_wish, a_world, booked, held
+from tests.child_site import ChildSite
+from tests.manager_world import SOON, World, a_wish, a_world, booked, held
 from tests.virtual_time import run_virtually
 
 COMMITTED = ReservationState.COMMITTED

@@ -20,7 +20,8 @@ from gridcore.reservations import (
 from gridio.journal_memory import WriteStage
 from manager.children import Standing
 from manager.errands import Errands
-from tests.manager_world import SOON, ChildSite, World, a_wish, a_world, booked, held
+from tests.child_site import ChildSite
+from tests.manager_world import SOON, World, a_wish, a_world, booked, held
 from tests.virtual_time import run_virtually
 
 Carry = Callable[[str, str, Callable[[], Awaitable[Any]]], Awaitable[Any]]

@@ -16,7 +16,9 @@ from gridcore.errors import UnavailableError
 from gridcore.reservations import Decline, Reservation, ReservationState
 from gridio.journal import Record
 from gridio.journal_memory import WriteStage
-from tests.manager_world import SOON, ChildSite, World, a_wish, unreliable
+from tests.child_site import ChildSite
+from tests.manager_network import unreliable
+from tests.manager_world import SOON, World, a_wish
 from tests.virtual_time import run_virtually
 
 QUIET_S = 95.0

@@ -10,7 +10,9 @@ from typing import Any
 
 from gridcore.errors import GridError
 from gridcore.reservations import Decline, Reservation, ReservationState
-from tests.manager_world import SOON, ChildSite, World, a_wish, unreliable
+from tests.child_site import ChildSite
+from tests.manager_network import unreliable
+from tests.manager_world import SOON, World, a_wish
 from tests.virtual_time import run_virtually
 
 CALLERS = 12

@@ -23,7 +23,8 @@ from gridcore.trip_consensus import (
 )
 from gridio.connections import SiteConnection
 from gridio.trip_voting import TripVoting
-from tests.manager_world import ADA, SOON, STRANGER, ChildSite, World, a_wish, a_world, held
+from tests.child_site import ChildSite
+from tests.manager_world import ADA, SOON, STRANGER, World, a_wish, a_world, held
 from tests.virtual_time import run_virtually
 
 LATER = SOON + 400

@@ -13,7 +13,8 @@ from gridcore.ports import SiteDescription
 from gridcore.summaries import CalendarSummary, CalendarVersion, SummaryDelta
 from manager.children import Child, Standing
 from manager.shadows import KeeperRules, ShadowKeeper
-from tests.manager_world import SOON, ChildSite, World, a_wish, a_world, booked
+from tests.child_site import ChildSite
+from tests.manager_world import SOON, World, a_wish, a_world, booked
 from tests.virtual_time import LoopClock, run_virtually
 
 
