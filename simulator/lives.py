@@ -63,11 +63,31 @@ class Life:
         """Occasions so far."""
         self._on_death = on_death
         self._crash_at = crash_at
+        self._deferred: list[Callable[[], object]] | None = None
+        """What was due while it was paused; ``None``: it is not."""
         self._mourners: list[Callable[[], None]] = []
 
     def may_run(self) -> bool:
         """See ``virtual_loop.Owner``; counts the step."""
         return self.is_alive and self.passes(PointKind.STEP)
+
+    def defers(self, again: Callable[[], object]) -> bool:
+        """See ``virtual_loop.Owner``."""
+        if self._deferred is None:
+            return False
+        self._deferred.append(again)
+        return True
+
+    def pause(self) -> None:
+        """As SIGSTOP, or a closed lid: nothing runs, nothing is lost, and time goes on."""
+        if self.is_alive and self._deferred is None:
+            self._deferred = []
+
+    def go_on(self) -> None:
+        """After a pause: everything that was due meanwhile, in its order."""
+        deferred, self._deferred = self._deferred, None
+        for again in deferred or ():
+            again()
 
     def passes(self, kind: PointKind) -> bool:
         """Note an occasion to crash; False when it was taken (or the life is over anyway)."""
@@ -88,6 +108,7 @@ class Life:
         if not self.is_alive:
             return
         self.is_alive = False
+        self.go_on()
         mourners, self._mourners = self._mourners, []
         for mourn in mourners:
             mourn()

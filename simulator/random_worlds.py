@@ -58,6 +58,7 @@ def _site(chance: Chance, name: str) -> SitePlan:
         nodes=chance.whole(2, 8),
         skew_s=chance.seconds(-3.0, 3.0) if is_skewed else 0.0,
         clock_steps=(step,) if is_set else (),
+        compacts=chance.one_of([0.0, 0.5]),
         write_s=chance.seconds(0.0, 0.02) if chance.happens(0.5) else 0.0,
     )
 
@@ -121,6 +122,8 @@ def _troubles(chance: Chance, names: list[str], parties: list[str]) -> list[Trou
         if kind is TroubleKind.CRASH:
             who = (chance.one_of(parties),)
             ends = None if who[0] not in names and chance.happens(0.2) else lasts_s
+        elif kind is TroubleKind.PAUSE:
+            who = (chance.one_of(parties),)
         elif kind is TroubleKind.PARTITION:
             who = tuple(chance.some_of(parties, chance.whole(1, max(1, len(parties) // 2))))
         troubles.append(

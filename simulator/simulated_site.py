@@ -57,6 +57,8 @@ class SitePlan:
     write_s: float = 0.0
     """What each write to the disk takes."""
     rules: CalendarRules = field(default_factory=CalendarRules)
+    compacts: float = 0.0
+    """How often a start begins with a compaction of the journal, which a long life would do."""
     runs_short: float = 0.5
     """How often a job ends before its limit."""
 
@@ -178,6 +180,8 @@ class SimulatedSite:
             agent = self.agent_type(self._parts(life, journal))
             agent.replay()
             await agent.runner.recover()
+            if self.starts > 1 and self.chance.happens(self.plan.compacts):
+                await agent.compact()
             async with asyncio.TaskGroup() as group:
                 group.create_task(agent.run())
                 group.create_task(agent.runner.follow_tasks())

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from agents.agent_events import JobAccepted, JobOver, JobRunning, JobStarting
+from agents.compaction import HISTORY_KIND
 from agents.node_agent import CODEC
 from gridcore.calendar_events import (
     ReservationChanged,
@@ -81,6 +82,8 @@ class SiteLedger:
         self.jobs: dict[str, JobEntry] = {}
         self.released: dict[str, None] = {}
         """Request ids whose release was acknowledged."""
+        self.jobs_moved_at_s = 0.0
+        """When a job was last accepted, started or ended."""
         self._chronicle = chronicle
         self._loop = loop
 
@@ -89,8 +92,13 @@ class SiteLedger:
     def written(self, records: Sequence[Record]) -> None:
         """These records are on the disk now."""
         for record in records:
+            if record.kind == HISTORY_KIND:
+                self._chronicle.tell(self.site, "compacts its journal")
+                continue
             event = CODEC.decode(record)
             self._chronicle.tell(self.site, "stores {}", event)
+            if isinstance(event, JobAccepted | JobStarting | JobOver):
+                self.jobs_moved_at_s = self._loop.time()
             match event:
                 case ReservationGranted(reservation=reservation):
                     self._granted(reservation)

@@ -12,25 +12,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gridcore.errors import GridError
-from gridcore.itineraries import TripState
+from gridcore.itineraries import Itinerary, TripState
 from gridcore.reservations import ReservationState, TripRef
-from gridio.clock import ManualClock
-from gridio.journal_memory import MemoryJournal
 from simulator.lives import first_fault
+from simulator.simulated_laptop import read_story
 from simulator.site_ledger import DONE, Promise
 from simulator.virtual_clock import WORLD_BEGIN
-from travel_agent.trip_log import JournaledTripLog, TripStory
 
 if TYPE_CHECKING:
     from simulator.simulated_laptop import SimulatedLaptop, Told
     from simulator.simulated_site import SimulatedSite
     from simulator.worlds import World, WorldRecord
+    from travel_agent.trip_log import TripStory
 
 ATOMIC: Final = "a trip is whole or absent"
 LOGGED: Final = "the laptop's log tells the truth"
 SHOWN: Final = "gur status tells the truth"
 CANCEL_LEAD_S: Final = 6.0
 """A cancellation this long before a leg's start reaches it whatever dies (docs/protocol.md)."""
+UNDONE: Final = (TripState.CANCELLED, TripState.DECLINED)
 ABORTED: Final = "ABSENT"
 WHOLE: Final = "BOOKED"
 TORN: Final = "TORN"
@@ -80,14 +80,8 @@ def trips_of(world: World) -> dict[str, TripBooks]:
 
 
 def stories_of(laptop: SimulatedLaptop) -> dict[str, TripStory]:
-    """What the laptop's disks say, whoever has them open."""
-    stories = {}
-    for trip_id, disk in laptop.journals.disks.items():
-        owner, disk.owner = disk.owner, None
-        log = JournaledTripLog(MemoryJournal(disk), ManualClock())
-        disk.owner = owner
-        stories[trip_id] = log.story
-    return stories
+    """What the laptop's disks say."""
+    return {trip_id: read_story(disk) for trip_id, disk in laptop.journals.disks.items()}
 
 
 def check_trips(world: World, record: WorldRecord, *, is_final: bool) -> None:
@@ -95,7 +89,8 @@ def check_trips(world: World, record: WorldRecord, *, is_final: bool) -> None:
     undone: dict[str, bool] = {}
     for laptop in world.laptops.values():
         for trip_id, story in stories_of(laptop).items():
-            undone[trip_id] = story.is_undoing or story.state is TripState.CANCELLED
+            was_undone = story.state.is_over and story.attempt > 0
+            undone[trip_id] = story.is_undoing or was_undone
     for trip_id, books in trips_of(world).items():
         outcome = books.outcome()
         if not is_final:
@@ -174,8 +169,8 @@ def _check_log(
     says = WHOLE if is_booked else ABORTED
     if not is_booked and not state.is_over:
         world.chronicle.broken(LOGGED, f"{laptop.name}: {trip_id} is left {state}", trip_id)
-    elif state is TripState.CANCELLED and books is not None and books.is_over():
-        world.chronicle.counts["cancelled when it was over"] += outcome == WHOLE
+    elif not is_booked and story.attempt and books is not None and books.is_over():
+        world.chronicle.counts["undone when it was over"] += outcome == WHOLE
     elif outcome not in (says, TORN):
         world.chronicle.broken(
             LOGGED, f"{laptop.name}: {trip_id} is {state} there, {outcome} in the books", trip_id
@@ -190,6 +185,23 @@ def _check_log(
         world.chronicle.broken(
             LOGGED, f"{laptop.name} was told {trip_id} is {told.state}, its log {state}", trip_id
         )
+
+
+def check_told(world: World, itinerary: Itinerary) -> None:
+    """Whoever is told that a trip is booked may pack: every leg is committed on its site's disk at
+    that moment, whatever happens next.
+    """
+    if itinerary.state is not TripState.BOOKED:
+        return
+    for leg in itinerary.legs:
+        promise = world.sites[leg.site].ledger.promises.get(leg.reservation_id or "")
+        if promise is None or not promise.was(ReservationState.COMMITTED):
+            world.chronicle.broken(
+                SHOWN,
+                f"{itinerary.trip_id} is called booked, {leg.site} has not committed it",
+                itinerary.trip_id,
+                leg.site,
+            )
 
 
 async def check_status(world: World) -> None:
@@ -212,7 +224,7 @@ async def check_status(world: World) -> None:
             books = trips_of(world).get(told.trip_id)
             outcome = books.outcome() if books is not None else ABORTED
             shown = report.itinerary.state
-            if shown is TripState.CANCELLED and books is not None and books.is_over():
+            if shown in UNDONE and books is not None and books.is_over():
                 continue
             is_shown = shown in (TripState.BOOKED, TripState.RUNNING, TripState.COMPLETED)
             if outcome != TORN and is_shown != (outcome == WHOLE) and shown is not TripState.FAILED:

@@ -18,6 +18,8 @@ class TroubleKind(enum.StrEnum):
     """A party's process dies."""
     POWER_CUT = "power cut"
     """A site's machine goes dark, with all tasks on it."""
+    PAUSE = "pause"
+    """A process stands still and goes on later: SIGSTOP, a closed lid, a swapping machine."""
     PARTITION = "partition"
     """The parties named cannot be reached by the others."""
     FULL_DISK = "full disk"
@@ -54,6 +56,9 @@ def _begin(world: World, trouble: Trouble, name: str) -> None:
             is_power_cut = trouble.kind is TroubleKind.POWER_CUT
             for party in trouble.parties:
                 world.kill(party, f"by {name}", lasts_s, is_power_cut=is_power_cut)
+        case TroubleKind.PAUSE:
+            for party in trouble.parties:
+                _pause(world, party, lasts_s or 0.0)
         case TroubleKind.PARTITION:
             together = ", ".join(trouble.parties)
             chronicle.fault("partition", "network", "cuts off {} for {} s", together, lasts_s)
@@ -66,6 +71,14 @@ def _begin(world: World, trouble: Trouble, name: str) -> None:
             chronicle.fault("slow disk", trouble.parties[0], "writes take {} s", trouble.write_s)
             _slow_down(world, trouble, trouble.write_s)
             world.network.later(lasts_s or 0.0, lambda: _slow_down(world, trouble, None))
+
+
+def _pause(world: World, party: str, lasts_s: float) -> None:
+    life = world.party(party).life
+    if life is not None:
+        world.chronicle.fault("pause", party, "stands still for {} s", lasts_s)
+        life.pause()
+        world.network.later(lasts_s, life.go_on)
 
 
 def _fill(world: World, trouble: Trouble, *, is_full: bool) -> None:

@@ -44,6 +44,10 @@ class Owner(Protocol):
         """Asked before each callback; False drops it."""
         ...
 
+    def defers(self, again: Callable[[], object]) -> bool:
+        """Asked before that: True when the owner is paused, and calls ``again`` when it goes on."""
+        ...
+
 
 OWNER: Final[contextvars.ContextVar[Owner | None]] = contextvars.ContextVar("owner", default=None)
 """The owner of whatever is scheduled here; ``None``: the world itself, which never ends."""
@@ -103,9 +107,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         task = super().create_task(coro, name=name, context=context)
         self._tasks[task] = None
         if len(self._tasks) > self._tasks_kept:
-            self._tasks = {each: None for each in self._tasks if not each.done()}
+            self.forget_done()
             self._tasks_kept = 2 * len(self._tasks) + 64
         return task
+
+    def forget_done(self) -> None:
+        """Let go of the tasks that are done; one whose exception nobody has looked at is reported
+        to the exception handler by that.
+        """
+        self._tasks = {each: None for each in self._tasks if not each.done()}
 
     def tasks(self) -> list[asyncio.Task[Any]]:
         """All tasks that are not done, in order of creation."""
@@ -152,14 +162,23 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return done
 
     def _run_owned(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        if self._is_deferred(callback, args):
+            return
         if self._may_run():
             callback(*args)
         else:
             self._dropped.append((callback, args, contextvars.copy_context()))
 
     def _run_timer(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        if self._may_run():
+        if not self._is_deferred(callback, args) and self._may_run():
             callback(*args)
+
+    def _is_deferred(self, callback: Callable[..., object], args: tuple[Any, ...]) -> bool:
+        owner = OWNER.get()
+        if owner is None or self.is_ending:
+            return False
+        context = contextvars.copy_context()
+        return owner.defers(lambda: self.call_soon(callback, *args, context=context))
 
     def _may_run(self) -> bool:
         owner = OWNER.get()

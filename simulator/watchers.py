@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from gridcore.callers import Caller
-from gridcore.errors import UnavailableError
+from gridcore.errors import GridError, UnavailableError
 from gridcore.summaries import CalendarSummary, ShadowCalendar
 from gridcore.summarising import summarise
 from simulator.lives import Life
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from simulator.world_frame import WorldFrame
 
 SUBSCRIBE_AGAIN_S: Final = 2.0
+STILL_S: Final = 5.0
+"""News are not older than this when they come."""
 
 
 class Watcher:
@@ -51,17 +53,21 @@ class Watcher:
                         self._compare()
             except UnavailableError as fault:
                 self._frame.chronicle.tell(self.name, "lost its subscription: {}", fault)
+            except GridError as fault:
+                told = f"{self.name} was told {type(fault).__name__}: {fault}"
+                self._frame.chronicle.broken("no defects", told, self.name)
             await self._clock.sleep_until(self._clock.now_precise() + SUBSCRIBE_AGAIN_S)
 
     def _compare(self) -> None:
         """A shadow of the same version as its owner must be its owner's summary. What the queue
-        books moves the room without a new version, so only a site without waiting and running jobs
-        can be compared.
+        books moves the room without a new version, so only a site that had no waiting or running
+        jobs when the summary was made can be compared.
         """
         agent, summary = self.site.agent, self.shadow.summary
         if agent is None or summary is None or summary.version != agent.calendar.version:
             return
-        is_moving = agent.scheduler.waiting or agent.scheduler.running
+        still_s = self._frame.loop.time() - self.site.ledger.jobs_moved_at_s
+        is_moving = agent.scheduler.waiting or agent.scheduler.running or still_s < STILL_S
         origin = max(profile.origin for profile in agent.calendar.free.values())
         if is_moving or origin > summary.as_of:
             return

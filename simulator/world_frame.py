@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from gridcore.itineraries import Itinerary
     from simulator.chance import Chance
     from simulator.chronicle import Chronicle
     from simulator.lives import CrashPoint
@@ -34,6 +35,10 @@ class WorldFrame(Protocol):
 
     def crash_now(self, party: str) -> None:
         """A crash point was reached."""
+        ...
+
+    def told(self, itinerary: Itinerary) -> None:
+        """A command ended well, and showed a user this."""
         ...
 
     def restart_later(self, party: Startable, delay_s: float) -> None:

@@ -23,11 +23,13 @@ from simulator.local_users import LocalWish, let_them
 from simulator.network import CLEAR, Network, Weather
 from simulator.simulated_laptop import LaptopPlan, SimulatedLaptop
 from simulator.simulated_site import SimulatedSite, SitePlan
+from simulator.trip_checkers import check_told
 from simulator.troubles import Trouble, bring_about
 from simulator.virtual_loop import run_virtual
 from simulator.watchers import Watcher
 
 if TYPE_CHECKING:
+    from gridcore.itineraries import Itinerary
     from simulator.virtual_loop import VirtualLoop
     from simulator.world_frame import Startable
 
@@ -138,6 +140,10 @@ class World:
         crash = self._crashes[party]
         self.kill(party, f"at {crash.at.kind} {crash.at.number}", crash.back_after_s)
 
+    def told(self, itinerary: Itinerary) -> None:
+        """See ``WorldFrame``."""
+        check_told(self, itinerary)
+
     def restart_later(self, party: Startable, delay_s: float) -> None:
         """See ``WorldFrame``."""
         self.network.later(delay_s, party.start)
@@ -198,6 +204,7 @@ class World:
                     )
         await self.rest(SHADOWS_WITHIN_S)
         check_travelled(self, record)
+        self.loop.forget_done()
         record.counts_of = self.counts_of
         record.lasted_s = self.loop.time()
         record.callbacks = self.loop.callbacks_run
@@ -231,6 +238,7 @@ class World:
         for party in self.parties:
             if party.life is not None:
                 party.life.spare()
+                party.life.go_on()
         for site in self.sites.values():
             site.disk_is_full = False
             site.write_s = site.plan.write_s

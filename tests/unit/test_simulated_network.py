@@ -11,6 +11,7 @@ import pytest
 
 from gridcore.callers import Caller
 from gridcore.errors import DeadlineError, GridError, UnavailableError
+from gridcore.itineraries import Itinerary
 from gridcore.reservations import Decline, Reservation
 from simulator.chance import Chance
 from simulator.chronicle import Chronicle
@@ -50,6 +51,9 @@ class Scene:
 
     def crash_now(self, party: str) -> None:
         """Never called."""
+
+    def told(self, itinerary: Itinerary) -> None:
+        """Nobody travels."""
 
     def restart_later(self, party: Startable, delay_s: float) -> None:
         """Nobody starts again by itself."""

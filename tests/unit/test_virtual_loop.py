@@ -142,6 +142,30 @@ async def _nothing() -> None:
     """Takes a turn."""
 
 
+def test_a_paused_life_loses_nothing_but_time() -> None:
+    """What was due during a pause happens after it, in its order: as SIGSTOP, or a closed lid."""
+
+    async def main(loop: VirtualLoop) -> list[float]:
+        clock = VirtualClock(loop)
+        life = Life("laptop", on_death=lambda: None)
+        seen: list[float] = []
+
+        async def tick() -> None:
+            for _ in range(4):
+                await clock.sleep_until(clock.now_precise() + 10)
+                seen.append(round(loop.time()))
+
+        life.start(tick(), "tick")
+        await clock.sleep_until(WORLD_BEGIN + 15)
+        life.pause()
+        await clock.sleep_until(WORLD_BEGIN + 55)
+        life.go_on()
+        await clock.sleep_until(WORLD_BEGIN + 100)
+        return seen
+
+    assert run_virtual(main) == [10, 55, 65, 75]
+
+
 def test_threads_do_not_exist() -> None:
     """What would run in a thread runs at once, in no time, in the caller's order."""
 
