@@ -18,6 +18,8 @@ from gridcore.errors import UnavailableError
 VALUE_LENGTH_MAX: Final = 4_096
 TOLD_BYTES_MAX: Final = 4_096
 """Of what a failing command writes; the rest is read and dropped."""
+KILLED_LIMIT_S: Final = 5.0
+"""What was killed is waited for so long."""
 _READ_BYTES: Final = 65_536
 
 
@@ -53,7 +55,10 @@ async def run_site_command(
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            # A child that left the group may keep the pipes open; it is not waited for.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(KILLED_LIMIT_S):
+                    await process.wait()
     if code != 0:
         said = _plain(" ".join(told.decode("utf-8", "replace").split()))[:200]
         raise UnavailableError(f"{argv[0]} ended with {code}: {said or 'it said nothing'}")

@@ -1,0 +1,125 @@
+"""Notices by mail server and by command, and the site's commands: bounded, and nothing executed
+that users wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+from pathlib import Path
+
+import pytest
+
+from agents.notice_post import PENDING_MAX, NoticePost
+from gridcore.errors import InputError, UnavailableError
+from gridio.commands import run_site_command
+from gridio.notify import (
+    CommandNotifier,
+    LogNotifier,
+    Notice,
+    RecordingNotifier,
+    SmtpNotifier,
+    mail_of,
+)
+
+NOTICE = Notice(to="ada@lab.example", subject="[lab] it\nbroke", text="All of it.\nSorry.\n")
+
+
+def ends(pid: int) -> bool:
+    """True as soon as that process is over."""
+    try:
+        watch = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([watch], [], [], 20)[0])
+    finally:
+        os.close(watch)
+
+
+async def a_mail_server(received: list[str]) -> asyncio.Server:
+    """Takes one mail a connection, by the few words that that needs."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 here\r\n")
+        is_text = False
+        while line := (await reader.readline()).decode():
+            received.append(line.rstrip("\r\n"))
+            word = line.split()[0].upper() if line.split() else ""
+            if is_text:
+                is_text = line != ".\r\n"
+                answer = b"" if is_text else b"250 taken\r\n"
+            elif word == "DATA":
+                is_text, answer = True, b"354 go on\r\n"
+            else:
+                answer = b"221 bye\r\n" if word == "QUIT" else b"250 yes\r\n"
+            writer.write(answer)
+            await writer.drain()
+            if answer.startswith(b"221"):
+                break
+        writer.close()
+
+    return await asyncio.start_server(serve, "127.0.0.1", 0)
+
+
+async def test_a_notice_goes_out_by_mail_server() -> None:
+    """From the site's address to the one named, subject on one line, text as it is."""
+    received: list[str] = []
+    async with await a_mail_server(received) as server:
+        port = server.sockets[0].getsockname()[1]
+        await SmtpNotifier("127.0.0.1", port, "grid@lab.example").send(NOTICE)
+    assert "RCPT TO:<ada@lab.example>" in [line.replace("rcpt", "RCPT") for line in received]
+    assert "Subject: [lab] it broke" in received
+    assert "Sorry." in received
+    with pytest.raises(UnavailableError, match="takes no mail"):
+        await SmtpNotifier("127.0.0.1", port, "grid@lab.example").send(NOTICE)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "ada", "a@b@c", "a@b\nBcc: x@y", "a@b, x@y", "-oQ/tmp@x", "a b@c", "<a@b>", "a@b\0"],
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    """One recipient, no header smuggled in, no option of a mail program."""
+    with pytest.raises(InputError):
+        mail_of(Notice(to=address, subject="s", text="t"), "grid@lab.example")
+
+
+async def test_a_notice_goes_out_by_command(tmp_path: Path) -> None:
+    """Address and subject in the environment, the text on standard input; no shell sees them."""
+    out = tmp_path / "out"
+    script = f'{{ echo "$GRID_NOTICE_TO|$GRID_NOTICE_SUBJECT"; cat; }} > {out}'
+    notice = Notice(to="$(id)@x", subject="`id`\nx", text="$(id)\n")
+    await CommandNotifier(["/bin/sh", "-c", script]).send(notice)
+    assert out.read_text() == "$(id)@x|`id`?x\n$(id)\n"
+
+
+async def test_commands_end_in_time_and_tell_why_they_failed(tmp_path: Path) -> None:
+    """One that hangs is killed with its children; a missing one and a failing one are one line."""
+    pid = tmp_path / "pid"
+    hang = ["/bin/sh", "-c", f"sleep 600 & echo $! > {pid}; wait"]
+    with pytest.raises(UnavailableError, match=r"longer than 0\.3 s"):
+        await run_site_command(hang, {}, limit_s=0.3)
+    assert await asyncio.to_thread(ends, int(pid.read_text()))
+    with pytest.raises(UnavailableError, match="cannot be run"):
+        await run_site_command(["/no/such"], {}, limit_s=5)
+    with pytest.raises(UnavailableError, match="ended with 7: oh no"):
+        await run_site_command(["/bin/sh", "-c", "echo oh; echo no; exit 7"], {}, limit_s=5)
+
+
+async def test_the_post_never_holds_anybody_up() -> None:
+    """A way that fails is logged; too many at a time are dropped; nobody's address is nobody."""
+    kept = RecordingNotifier()
+    post = NoticePost(kept)
+    post.send_soon(Notice(to="", subject="s", text="t"))
+    for _ in range(PENDING_MAX + 5):
+        post.send_soon(NOTICE)
+    await post.drained()
+    assert len(kept.notices) == PENDING_MAX
+    kept.fault = UnavailableError("the server is out")
+    post.send_soon(NOTICE)
+    await post.drained()
+    post.send_soon(NOTICE)
+    await post.close()
+    await LogNotifier().send(NOTICE)

@@ -1,0 +1,191 @@
+"""A whole agent in virtual time, with a simulated machine, a simulated disk and a mailbox."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from agents.areas import Areas
+from agents.contacts import ContactBook
+from agents.job_table import JobTable
+from agents.node_agent import AgentParts, NodeAgent
+from agents.site_desk import SiteDesk
+from agents.upkeep_rules import UpkeepRules
+from gridcore.calendar_rules import CalendarRules, ResourceClass
+from gridcore.calendars import Calendar
+from gridcore.callers import Caller, Role
+from gridcore.errors import UnavailableError
+from gridcore.jobs import JobSpec, JobView
+from gridcore.ladders import EXACT
+from gridcore.reservations import ReservationRequest
+from gridio.clock import ManualClock
+from gridio.connections import SiteConnection
+from gridio.journal_memory import Disk, MemoryJournal
+from gridio.notify import RecordingNotifier
+from local_sched.backfill import BackfillRule
+from local_sched.resource_managers.simulated import (
+    SimulatedMachine,
+    SimulatedResourceManager,
+    SimulatedRun,
+)
+from local_sched.scheduler_config import SchedulerConfig
+from local_sched.shortpools import Shortpool
+from local_sched.site_scheduler import site_scheduler
+
+KENNETH = Caller(subject="login:kenneth", login="kenneth", accounts=("kenneth",))
+ROOT = Caller(subject="login:root", login="root", accounts=("root",), role=Role.ADMIN)
+NODES = 4
+
+
+class UpkeepWorld:
+    """One site ``lab`` of four nodes ``n-0`` to ``n-3``. ``restart`` is a crash and a new start."""
+
+    def __init__(
+        self,
+        folder: Path,
+        rules: UpkeepRules | None = None,
+        *,
+        now: int = 1_000,
+        backfill: BackfillRule | None = None,
+        shortpools: dict[str, Shortpool] | None = None,
+        horizon_s: int = 90 * 86_400,
+    ) -> None:
+        self.clock = ManualClock(now)
+        self.mail = RecordingNotifier()
+        self.runs: dict[str, float] = {}
+        """Seconds that an execution takes; the default is an hour."""
+        self.machine = SimulatedMachine(
+            clock=self.clock,
+            run_of=lambda launch: SimulatedRun(run_s=self.runs.get(launch.job_id, 3600)),
+        )
+        self._folder = folder
+        self._disk = Disk()
+        self._rules = rules or UpkeepRules()
+        self._config = SchedulerConfig(backfill=backfill or BackfillRule())
+        self._shortpools = shortpools
+        self._calendar_rules = CalendarRules(horizon_s=horizon_s)
+        self._jobs_made = 0
+        self._reader: asyncio.Task[None] | None = None
+        self.agent = self._made()
+
+    def _made(self) -> NodeAgent:
+        calendar = Calendar(
+            "lab",
+            [ResourceClass(name="n", nodes=NODES)],
+            rules=self._calendar_rules,
+            origin=self.clock.now(),
+        )
+        agent = NodeAgent(
+            AgentParts(
+                calendar=calendar,
+                scheduler=site_scheduler(calendar, self._config, shortpools=self._shortpools),
+                jobs=JobTable("lab"),
+                journal=MemoryJournal(self._disk),
+                resource_manager=SimulatedResourceManager(machine=self.machine, nodes=()),
+                clock=self.clock,
+                contacts=ContactBook("127.0.0.1", range(21_000, 21_010)),
+                areas=Areas(self._folder, owned_by_login=False),
+                ladder=EXACT,
+                published_horizon_s=3600,
+                time_zone="UTC",
+                kill_grace_s=1.0,
+                login_of=lambda subject: None,
+                connect=_nowhere,
+                upkeep=self._rules,
+                notifier=self.mail,
+            )
+        )
+        agent.replay()
+        return agent
+
+    async def start(self) -> None:
+        """What the daemon does before it serves."""
+        await self.agent.runner.recover()
+        self._reader = asyncio.create_task(self.agent.runner.follow_tasks())
+        await self.tick()
+
+    async def stop(self) -> None:
+        """A crash: nothing is said to anybody."""
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+        await self.agent.upkeep.close()
+        await self.agent.post.close()
+        await self.agent.parts.resource_manager.close()
+        self.agent.parts.journal.close()
+
+    async def restart(self, rules: UpkeepRules | None = None) -> None:
+        """A crash and a new start, perhaps with another configuration."""
+        await self.stop()
+        self._rules = rules or self._rules
+        self.agent = self._made()
+        await self.start()
+
+    async def tick(self, seconds: float = 0) -> None:
+        """Let time pass, and everything follow that is due then."""
+        self.clock.advance(seconds)
+        for _ in range(3):
+            await self._turns()
+            await self.agent.tick()
+        await self._turns()
+
+    async def _turns(self) -> None:
+        for _ in range(20):
+            await self.clock.sleep_until(0)
+
+    def desk(self, caller: Caller = KENNETH) -> SiteDesk:
+        """The site for one caller."""
+        return self.agent.site_port(caller)
+
+    async def submit(self, nodes: int, limit_s: int, **others: object) -> str:
+        """Queue a job of kenneth's; its id."""
+        self._jobs_made += 1
+        spec = JobSpec(
+            request_id=f"job-{self._jobs_made}",
+            name="flow",
+            account="kenneth",
+            nodes=nodes,
+            limit_s=limit_s,
+            argv=("true",),
+            notify_email="kenneth@lab.example",
+            **others,  # type: ignore[arg-type]  # by name
+        )
+        view = await self.desk().submit(spec)
+        assert isinstance(view, JobView), view
+        await self.tick()
+        return view.job_id
+
+    def view(self, job_id: str) -> JobView:
+        """A job as its owner sees it."""
+        return self.agent.view(job_id)
+
+    async def mailed(self) -> list[str]:
+        """Subjects of all mails, when all are out."""
+        await self.agent.post.drained()
+        return [each.subject for each in self.mail.notices]
+
+
+def a_wish(
+    name: str,
+    nodes: int,
+    start: int,
+    duration_s: int,
+    *,
+    account: str = "kenneth",
+    **others: object,
+) -> ReservationRequest:
+    """Exactly so many nodes at exactly this time."""
+    return ReservationRequest(
+        request_id=name,
+        account=account,
+        nodes_min=nodes,
+        nodes_max=nodes,
+        duration_s=duration_s,
+        earliest_start=start,
+        latest_end=start + duration_s,
+        **others,  # type: ignore[arg-type]  # by name
+    )
+
+
+def _nowhere(site: str, endpoint: str) -> SiteConnection:
+    raise UnavailableError(f"{site} at {endpoint} is not part of this test")
