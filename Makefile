@@ -122,6 +122,10 @@ imports: setup ## Check the directions of imports between packages
 spell: setup ## Check the spelling
 	$(BIN)/codespell
 
+.PHONY: check-model
+check-model: setup ## Search every state of the protocol for trips, with SPIN
+	@$(BIN)/python tools/check_model.py
+
 .PHONY: proto
 proto: setup ## Generate gridwire/ from proto/
 	$(BIN)/python tools/generate_proto.py

@@ -1,0 +1,198 @@
+"""Check the protocol for trips with the model checker SPIN, and its safeguards by taking them away.
+
+Every configuration of docs/model is searched completely, shortest trails first, in a temporary
+folder: without switches nothing may be found; with a safeguard taken away damage must be found, or
+the checks check nothing; and both ends of a trip must be reachable. Exit code 1: a surprise, shown
+with its trail; 2: the tools are missing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MODELS: Final = Path(__file__).resolve().parent.parent / "docs" / "model"
+COMPILE: Final = ("gcc", "-O1", "-DSAFETY", "-DNOREDUCE", "-DBFS", "-DMEMLIM=3500")
+"""Safety only, breadth first; all variables are shared, so that partial orders save nothing. At
+most 3500 MB."""
+NICENESS: Final = 10
+SEARCH_LIMIT_S: Final = 120
+TRAIL_LINES_MAX: Final = 120
+STATES_LOG2: Final = 22
+"""Slots of the hash table: several million states without much searching."""
+
+NOTHING: Final = "nothing"
+DAMAGE: Final = "damage"
+REACHED: Final = "reached"
+"""A falsehood on purpose, "this never happens": the state is shown to be reachable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """One model with at most one switch, and what the checker must find."""
+
+    model: str
+    switch: str = ""
+    expected: str = NOTHING
+
+    @property
+    def name(self) -> str:
+        """For the table."""
+        return f"{self.model} {self.switch}".rstrip()
+
+    @property
+    def file(self) -> str:
+        """In the temporary folder: the checker writes a trail beside what it has read."""
+        return f"{self.model}.pml"
+
+    @property
+    def defines(self) -> list[str]:
+        """The preprocessor's arguments."""
+        return [f"-D{self.switch}"] if self.switch else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a search found."""
+
+    has_error: bool
+    is_complete: bool
+    """Every reachable state was seen; only without an error."""
+    states: int
+    seconds: str
+    """Of the search alone, as the checker measured it."""
+
+
+TRIP_DAMAGE: Final = (
+    "NO_PROMISES",
+    "BLIND_DOUBT",
+    "HASTY_RELEASE",
+    "LONE_EXPIRY",
+    "EAGER_COMMIT",
+    "EARLY_COMMIT",
+    "REUSED_BALLOT",
+)
+CANCEL_DAMAGE: Final = ("ONLY_LEARN", "LONE_START", "HASTY_RELEASE")
+CONFIGURATIONS: Final = (
+    Configuration(model="trip"),
+    *(Configuration(model="trip", switch=each, expected=DAMAGE) for each in TRIP_DAMAGE),
+    Configuration(model="trip", switch="CAN_BOOK", expected=REACHED),
+    Configuration(model="trip", switch="CAN_ABORT", expected=REACHED),
+    Configuration(model="trip", switch="CAN_CARRY_ON", expected=REACHED),
+    Configuration(model="cancel"),
+    *(Configuration(model="cancel", switch=each, expected=DAMAGE) for each in CANCEL_DAMAGE),
+    Configuration(model="cancel", switch="CAN_CANCEL", expected=REACHED),
+    Configuration(model="cancel", switch="CAN_RUN", expected=REACHED),
+)
+
+
+def check_tools() -> None:
+    """Exit with 2 when a program that is needed is not installed."""
+    packages = [each for each in ("spin", "gcc") if shutil.which(each) is None]
+    if "gcc" in packages:
+        packages.append("libc6-dev")
+    if packages:
+        print(
+            "make check-model: it needs the model checker SPIN and a C compiler.\n"
+            f"On Debian and Ubuntu: apt install {' '.join(packages)}",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+
+
+def run(command: list[str], folder: Path) -> str:
+    """What a program says; exit with 1 and with its words when it fails or takes too long."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SEARCH_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        sys.exit(f"{' '.join(command)}: not done after {SEARCH_LIMIT_S} s")
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def number(pattern: str, text: str) -> str:
+    """The number that the checker's summary gives; exit with 1 when there is none."""
+    match = re.search(pattern, text)
+    if match is None:
+        sys.exit(f"the checker's answer cannot be read:\n{text}")
+    return match[1]
+
+
+def search(configuration: Configuration, folder: Path) -> Finding:
+    """Generate, compile and run one search in an empty folder."""
+    shutil.copytree(MODELS, folder, dirs_exist_ok=True)
+    run(["spin", "-a", *configuration.defines, configuration.file], folder)
+    run([*COMPILE, "-o", "pan", "pan.c"], folder)
+    said = run(["./pan", f"-w{STATES_LOG2}"], folder)
+    return Finding(
+        has_error=number(r"errors: (\d+)", said) != "0",
+        is_complete="Search not completed" not in said and "too small" not in said,
+        states=int(float(number(r"([\d.e+]+) states, stored", said))),
+        seconds=number(r"elapsed time ([\d.e+-]+) seconds", said),
+    )
+
+
+def show_trail(configuration: Configuration, folder: Path) -> None:
+    """Print the steps that lead to an error nobody expected."""
+    command = ["spin", "-t", "-p", *configuration.defines, configuration.file]
+    trail = run(command, folder)
+    print("\n".join(trail.splitlines()[:TRAIL_LINES_MAX]))
+
+
+def is_expected(configuration: Configuration, finding: Finding) -> bool:
+    """True when the model behaves as it should."""
+    if configuration.expected == NOTHING:
+        return finding.is_complete and not finding.has_error
+    return finding.has_error
+
+
+def word_for(configuration: Configuration, finding: Finding) -> str:
+    """What was found, for the table."""
+    if finding.has_error:
+        return DAMAGE if configuration.expected == NOTHING else configuration.expected
+    return NOTHING if finding.is_complete else "unfinished"
+
+
+def main() -> None:
+    """Search every configuration and print the table."""
+    check_tools()
+    os.nice(NICENESS)
+    surprises = 0
+    print(f"{'configuration':<22} {'expected':<9} {'found':<10} {'states':>9} {'seconds':>8}")
+    for configuration in CONFIGURATIONS:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            finding = search(configuration, folder)
+            found = word_for(configuration, finding)
+            print(
+                f"{configuration.name:<22} {configuration.expected:<9} {found:<10} "
+                f"{finding.states:>9} {finding.seconds:>8}",
+                flush=True,
+            )
+            if not is_expected(configuration, finding):
+                surprises += 1
+                print("  *** not what was expected")
+                if finding.has_error:
+                    show_trail(configuration, folder)
+    if surprises:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
