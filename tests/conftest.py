@@ -55,6 +55,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end, once each, what could not be tested here: a skipped test is easily missed."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = [
+        each.longrepr[2].removeprefix("Skipped: ")
+        for each in reports
+        if isinstance(each.longrepr, tuple)
+    ]
+    for reason in dict.fromkeys(reasons):
+        terminalreporter.write_line(f"{reasons.count(reason)} skipped: {reason}", yellow=True)
+
+
 @pytest.fixture
 def golden_update(pytestconfig: pytest.Config) -> bool:
     """Tell a golden test whether to rewrite its expected text; the diff is then reviewed."""
