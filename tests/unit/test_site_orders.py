@@ -45,7 +45,7 @@ async def test_orders_are_for_administrators(world: UpkeepWorld) -> None:
 
 
 async def test_modes_hold_over_a_restart(world: UpkeepWorld) -> None:
-    """Suspended: taken and planned, not started. Stopped: refused. Running again: started."""
+    """Suspended: taken, not started. Stopped: refused. Running again: started."""
     await world.desk(ROOT).order("set-mode", {"mode": "suspended"})
     job = await world.submit(1, 100)
     await world.restart()
