@@ -174,15 +174,17 @@ class JobRunner:
         if launching is not None:
             # Half launched it could not be stopped, and would run although it was told to end.
             await launching.wait()
-        if self.jobs.views[job_id].state.is_over:
-            return
+        state = self.jobs.views[job_id].state
+        if state.is_over or state is JobState.QUEUED:
+            return  # over, or in the queue again, while this waited
         try:
             await self.resource_manager.stop(self.jobs.execution_id(job_id), self._kill_grace_s)
         except NotFoundError:
             if self._is_to_run_again(job_id):
                 await self._requeue(job_id)
                 return
-            state = JobState.CANCELLED if job_id in self._cancelled else JobState.FAILED
+            is_cancelled = job_id in self._cancelled or job_id in self.jobs.struck
+            state = JobState.CANCELLED if is_cancelled else JobState.FAILED
             await self.over(job_id, state, None, f"{why} before it was launched")
 
     async def cancel(self, job_id: str) -> None:
@@ -202,8 +204,6 @@ class JobRunner:
         struck = self.jobs.struck[job_id]
         if struck.rule is NodeFailureRule.NOTIFY:
             return
-        if struck.rule is NodeFailureRule.CANCEL:
-            self._cancelled.add(job_id)
         self._stop_soon(job_id, f"node {struck.node_name} failed")
 
     def _stop_soon(self, job_id: str, why: str) -> asyncio.Task[None]:
@@ -235,7 +235,8 @@ class JobRunner:
             ticket = self._record([JobRunning(job_id=job_id, started_precise=event.actual_start)])
             await ticket.durable()
         if event.kind is not TaskEventKind.STARTED:
-            if self._is_to_run_again(job_id) and event.reason is not EndReason.EXITED:
+            was_struck_down = event.reason in (EndReason.STOPPED, EndReason.LOST)
+            if self._is_to_run_again(job_id) and was_struck_down:
                 await self._requeue(job_id)
                 await self._forget_task(event)
                 return
@@ -258,12 +259,14 @@ class JobRunner:
         await ticket.durable()
 
     def _outcome(self, event: TaskEvent, job_id: str) -> tuple[JobState, str]:
+        struck = self.jobs.struck.get(job_id)
+        was_struck_down = event.reason in (EndReason.STOPPED, EndReason.LOST)
+        if struck is not None and struck.rule is NodeFailureRule.CANCEL and was_struck_down:
+            return JobState.CANCELLED, f"cancelled: node {struck.node_name} failed"
         if event.kind is TaskEventKind.LOST:
             return JobState.FAILED, event.message or "its processes are gone, nobody knows how"
         if job_id in self._cancelled:
-            struck = self.jobs.struck.get(job_id)
-            why = "cancelled" if struck is None else f"cancelled: node {struck.node_name} failed"
-            return JobState.CANCELLED, why
+            return JobState.CANCELLED, "cancelled"
         if event.reason is EndReason.LIMIT or event.reason is EndReason.STOPPED:
             return JobState.TIMED_OUT, event.message or "stopped at the end of its time"
         if event.exit_code == 0:

@@ -13,6 +13,7 @@ from agents.reservation_hooks import ReservationHooks
 from agents.site_events import HookBegun, NoticeGiven, StandingSkipped
 from gridcore.errors import GridError
 from gridcore.instants import Instant
+from gridcore.profile import AvailabilityProfile
 from gridcore.reservations import Decline, Reservation, ReservationEvent, ReservationState
 from gridio.notify import Notice
 from local_sched.broken_reservations import BrokenReservation, NoticeBook, find_broken
@@ -125,14 +126,25 @@ class SiteUpkeep:
         broken: list[BrokenReservation] = []
         self._notice_due = None
         if agent.state.nodes_down:
-            calendar = agent.calendar
-            broken = find_broken(calendar.unordered_live(), calendar.free, now)
+            broken = find_broken(agent.calendar.unordered_live(), self._room(now), now)
             if broken:
                 self._notice_due = now + max(self._rules.notice_interval_s, 1)
         for each in self._notices.due(broken, now):
             self._tell_broken(each, now)
         if self._rules.prologue or self._rules.epilogue:
             self._run_hooks(now)
+
+    def _room(self, now: Instant) -> dict[str, AvailabilityProfile]:
+        """What is free by the plan, where a failed node is missing once: one that a job still has
+        on its own account is missing as the job's as well.
+        """
+        room = {name: profile.copy() for name, profile in self._agent.calendar.free.items()}
+        for job in self._agent.scheduler.running.values():
+            nodes = self._agent.scheduler.pools[job.class_name].nodes
+            lost = 0 if nodes is None else (job.node_mask & nodes.down).bit_count()
+            if lost and job.is_booked and job.room_until > now:
+                room[job.class_name].unbook(lost, now, job.room_until)
+        return room
 
     def _tell_broken(self, broken: BrokenReservation, now: Instant) -> None:
         agent, kept = self._agent, broken.reservation

@@ -17,7 +17,7 @@ class SchedulerMode(enum.StrEnum):
 
     RUNNING = "running"
     SUSPENDED = "suspended"
-    """Jobs are accepted and planned, none is started."""
+    """Jobs are accepted, none is started; those that had places keep them."""
     STOPPED = "stopped"
     """Neither accepted nor started; running jobs go on."""
 

@@ -145,6 +145,30 @@ async def test_a_job_on_a_failed_node_is_cancelled_with_its_reason(world: Upkeep
     assert (view.state, view.reason) == (JobState.CANCELLED, "cancelled: node n-0 failed")
 
 
+@pytest.mark.parametrize("world", [NodeFailureRule.CANCEL], indirect=True)
+async def test_a_cancellation_survives_a_crash_in_its_middle(world: UpkeepWorld) -> None:
+    """The tasks ended while no daemon looked; the next one still knows why."""
+    job = await world.submit(1, 1_000)
+    await world.desk(ROOT).order("node-down", {"node": "n-0"})
+    await world.agent.parts.resource_manager.stop(job, 0.0)
+    await world.stop()
+    world.clock.advance(5)
+    await world.restart()
+    await world.tick(2)
+    view = world.view(job)
+    assert (view.state, view.reason) == (JobState.CANCELLED, "cancelled: node n-0 failed")
+
+
+@requeues
+async def test_a_job_at_the_end_of_its_own_time_does_not_run_again(world: UpkeepWorld) -> None:
+    """Its limit came before the order: it timed out, whatever became of its node."""
+    job = await world.submit(1, 100)
+    world.clock.advance(100)
+    await world.desk(ROOT).order("node-down", {"node": "n-0"})
+    await world.tick(2)
+    assert world.view(job).state is JobState.TIMED_OUT
+
+
 async def test_maintenance_drains_and_displaces(world: UpkeepWorld) -> None:
     """Running jobs keep their limit, the waiting one in its way is planned behind it and its owner
     told; a dry run does neither. Said twice it is made once, and it survives a restart.

@@ -156,6 +156,26 @@ async def test_broken_reservations_are_told_so_often_and_no_more(tmp_path: Path)
     await world.stop()
 
 
+async def test_a_job_on_a_failed_node_breaks_no_reservation(tmp_path: Path) -> None:
+    """The job has one node of four, which fails under it; three are there for the reservation."""
+    world = UpkeepWorld(tmp_path)
+    await world.start()
+    job = await world.submit(1, 1_000)
+    start = world.clock.now() + 100
+    wish = a_wish("r", 3, start, 100, notify_email="ada@lab.example")
+    assert isinstance(await world.desk().set_reservation(wish, is_dry_run=False), Reservation)
+    await world.desk(ROOT).order("node-down", {"node": "n-0"})
+    await world.tick()
+    assert world.view(job).node_names == ("n-0",)
+    assert [each for each in await world.mailed() if "reservation" in each] == []
+    await world.desk(ROOT).order("node-down", {"node": "n-1"})
+    await world.tick()
+    assert [each for each in await world.mailed() if "reservation" in each] == [
+        "[lab] reservation lab.1 lacks 1 of its 3 nodes"
+    ]
+    await world.stop()
+
+
 def a_hook(folder: Path, name: str, text: str) -> tuple[str, ...]:
     """A command of the site."""
     path = folder / name
