@@ -144,6 +144,12 @@ class SimulatedSite:
         """What is told must be on the disk by now."""
         self.ledger.acknowledged(method, question, answer)
 
+    @property
+    def is_written(self) -> bool:
+        """True when nothing waits for the disk."""
+        journal = self._journal
+        return journal is None or journal.waiting_count == 0
+
     # -- lives -------------------------------------------------------------------------------------
 
     def start(self) -> None:

@@ -67,7 +67,12 @@ class Watcher:
         if agent is None or summary is None or summary.version != agent.calendar.version:
             return
         still_s = self._frame.loop.time() - self.site.ledger.jobs_moved_at_s
-        is_moving = agent.scheduler.waiting or agent.scheduler.running or still_s < STILL_S
+        is_moving = (
+            agent.scheduler.waiting
+            or agent.scheduler.running
+            or still_s < STILL_S
+            or not self.site.is_written
+        )
         origin = max(profile.origin for profile in agent.calendar.free.values())
         if is_moving or origin > summary.as_of:
             return

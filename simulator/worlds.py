@@ -192,6 +192,7 @@ class World:
                         "commands end well", f"{laptop.name} is not done", laptop.name
                     )
         await self.rest(self.plan.hold_ttl_s + QUIET_AFTER_S)
+        await self._writes()
         record = WorldRecord(plan=self.plan, chronicle=self.chronicle)
         await check_quiet(self, record)
         await self.rest(max(0.0, self._last_end_s() - self.loop.time()))
@@ -203,6 +204,7 @@ class World:
                         "nothing waits for ever", f"{site.name} still has {left}", site.name
                     )
         await self.rest(SHADOWS_WITHIN_S)
+        await self._writes()
         check_travelled(self, record)
         self.loop.forget_done()
         record.counts_of = self.counts_of
@@ -218,6 +220,11 @@ class World:
                 return False
             await self.rest(min(LOOK_EVERY_S, max(0.001, give_up_at - self.loop.time())))
         return True
+
+    async def _writes(self) -> None:
+        """Until no disk has anything left to write: what is checked is not just being changed."""
+        while not all(site.is_written for site in self.sites.values()):
+            await self.rest(0.005)
 
     async def rest(self, seconds: float) -> None:
         """Let the world live on."""
