@@ -16,6 +16,7 @@ from gridcore.callers import Caller
 from gridcore.jobs import JobSpec, JobView
 from gridcore.reservations import Availability, Decline, Reservation, ReservationRequest
 from gridcore.summaries import CalendarSummary, SummaryDelta
+from gridcore.trade import TradeAccount
 from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
 
 PART_SUFFIX: Final = ".part"
@@ -52,6 +53,8 @@ class SiteDescription:
     login: str
     """What the caller is mapped to here; empty: nobody, only looking is allowed."""
     children: tuple[str, ...] = ()
+    trade: tuple[TradeAccount, ...] = ()
+    """A manager's balance of trade with each neighbour, for callers whom it knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gridcore.summaries import CalendarSummary, CalendarVersion
 
 ID_LENGTH_MAX: Final = 128
+HOPS_MAX: Final = 16
+"""Most managers a request may come through."""
 NODES_LIMIT: Final = 10_000_000
 DURATION_LIMIT_S: Final = 10 * 366 * 86_400
 
@@ -174,6 +176,10 @@ class ReservationRequest:
     """Subject for whom a manager asks; honoured only when the channel proves that the asker is a
     trusted manager.
     """
+    via: tuple[str, ...] = ()
+    """Managers that it has come through, in order, each once. It never goes up past one of them
+    again, so a request that is passed on cannot go round.
+    """
 
     def __post_init__(self) -> None:
         check_id("request id", self.request_id)
@@ -202,6 +208,21 @@ class ReservationRequest:
             raise InputError("the budget must not be negative")
         if list(self.features) != sorted(set(self.features)):
             object.__setattr__(self, "features", tuple(sorted(set(self.features))))
+        if self.via:
+            self._check_via()
+
+    def _check_via(self) -> None:
+        if len(self.via) > HOPS_MAX or len(set(self.via)) < len(self.via):
+            raise InputError(
+                f"the request went through {len(self.via)} managers, or through one twice",
+                hint=f"at most {HOPS_MAX}, each once",
+            )
+        for name in self.via:
+            check_id("manager's name", name)
+
+    def through(self, manager: str) -> ReservationRequest:
+        """The request as ``manager`` passes it on; ``InputError`` after ``HOPS_MAX`` managers."""
+        return self if manager in self.via else replace(self, via=(*self.via, manager))
 
     def at(
         self, start: Instant, nodes: int, *, request_id: str | None = None
@@ -334,6 +355,8 @@ class Reservation:
     has none.
     """
     parts: tuple[ReservationPart, ...] = field(default=())
+    granted_by: str = ""
+    """The manager further up that granted what ``site`` could not place; empty: ``site`` itself."""
 
     @property
     def start(self) -> Instant:

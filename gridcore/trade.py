@@ -33,6 +33,21 @@ class TradeBalance:
         return self.lent + self.local
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TradeAccount:
+    """One member's account as others are told it, in node-seconds; see ``TradeBalance``."""
+
+    member: str
+    lent_node_s: int = 0
+    borrowed_node_s: int = 0
+    local_node_s: int = 0
+
+    @property
+    def balance_node_s(self) -> int:
+        """Lent minus borrowed; below zero for a debtor."""
+        return self.lent_node_s - self.borrowed_node_s
+
+
 class TradeBook:
     """The accounts of all members below one manager, by name. Only ``record`` changes them."""
 

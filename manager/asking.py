@@ -49,12 +49,12 @@ class Want:
     without: tuple[str, ...] = ()
     """Children that are not to take part."""
 
-    def for_child(self, child: str, request: ReservationRequest) -> ReservationRequest:
-        """``request`` as ``child`` is to hear it. The trip goes with it: a child in doubt finds its
-        outcome where the manager would.
+    def for_child(self, child: str, request: ReservationRequest, by: str) -> ReservationRequest:
+        """``request`` as ``child`` is to hear it from the manager ``by``. The trip goes with it: a
+        child in doubt finds its outcome where the manager would.
         """
         return replace(
-            request,
+            request.through(by),
             budget_millicredits=None,
             replaces=self.replaces.get(child),
             start_is_fixed=True,
@@ -264,7 +264,8 @@ class Inquirer:
             )
 
         async def ask(name: str, positions: list[int]) -> None:
-            requests = [asked[each][0].for_child(name, asked[each][1]) for each in positions]
+            site = self._keeper.site
+            requests = [asked[each][0].for_child(name, asked[each][1], site) for each in positions]
             child = self._keeper.children[name]
             try:
                 answers = await self._ask(child, requests)

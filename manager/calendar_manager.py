@@ -31,6 +31,7 @@ from manager.children import Child
 from manager.composite_calendar import CompositeCalendar, ManagerRules
 from manager.coordinator import Coordinator, CoordinatorParts
 from manager.errands import Errands
+from manager.escalating import Escalator
 from manager.manager_desk import ManagerDesk
 from manager.manager_events import (
     MANAGER_EVENTS,
@@ -73,6 +74,10 @@ class ManagerParts:
     shadow_age_max_s: int = 300
     """A shadow older than this is not told to the parent any more."""
     time_zone: str = "UTC"
+    parent: Child | None = None
+    """Whom to ask for what the children cannot give; ``None``: nobody."""
+    patience_s: int = 3600
+    """How much later than it could a request may start before the parent is asked as well."""
 
 
 class CalendarManager:
@@ -89,6 +94,7 @@ class CalendarManager:
             parts.clock,
             rules=parts.keeper_rules,
             on_change=self._shadow_changed,
+            parent=parts.parent,
         )
         self.own_summary = OwnSummary(
             self.keeper,
@@ -100,11 +106,15 @@ class CalendarManager:
         )
         self.publisher = CalendarPublisher(self.own_summary.current, parts.clock)
         self.inquirer = Inquirer(self.keeper, parts.clock, parts.rules)
+        self.escalator = (
+            None if parts.parent is None else Escalator(self.keeper, parts.parent, parts.patience_s)
+        )
         self.coordinator = Coordinator(
             CoordinatorParts(
                 book=self.book,
                 keeper=self.keeper,
                 inquirer=self.inquirer,
+                escalator=self.escalator,
                 clock=parts.clock,
                 ids=parts.ids,
                 errands=self.errands,
@@ -187,8 +197,9 @@ class CalendarManager:
             await self._alarm.wait(float(min([*due, now + IDLE_WAKE_S])))
 
     def _other_site(self, name: str, endpoint: str) -> CalendarPort:
-        if name in self.keeper.children:
-            return self.keeper.children[name].calendar
+        neighbour = self.keeper.neighbour(name)
+        if neighbour is not None:
+            return neighbour.calendar
         key = (name, endpoint)
         if key not in self._others:
             self._others[key] = self.parts.connect(name, endpoint)

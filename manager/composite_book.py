@@ -43,6 +43,7 @@ from manager.manager_events import (
     PartRenewed,
     UndoLanded,
 )
+from manager.trading import TradeLedger, trader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,8 @@ class CompositeBook:
 
     def __init__(self, site: str) -> None:
         self.site = site
+        self.trade = TradeLedger(site)
+        """Who ran whose work; follows from the ends of groups."""
         self.groups: dict[str, Group] = {}
         """By id: live ones, and finished ones until their tombstone is forgotten."""
         self.asked: dict[str, tuple[Part, ...]] = {}
@@ -133,6 +136,16 @@ class CompositeBook:
         """Groups on their way from the decision to the last child's confirmation."""
         return [each for each in self.groups.values() if each.is_decided]
 
+    def debt_node_s(self, name: str) -> int:
+        """What the manager ``name`` owes here, with all that it has booked and not used yet."""
+        booked = [each for each in self.live() if trader(each.reservation.owner, self.site) == name]
+        return self.trade.debt_node_s(name) + sum(
+            part.nodes * (each.reservation.end - each.reservation.start)
+            for each in booked
+            for part in each.parts
+            if part.child != name
+        )
+
     def apply(self, event: BookEvent) -> None:
         """Carry out one event. ``ConflictError`` or ``NotFoundError`` when it contradicts the book;
         the book is then unchanged.
@@ -185,6 +198,7 @@ class CompositeBook:
                 or self._successor.get(group.amends) == group.group_id
                 or (not reservation.state.is_live)
             ), group.group_id
+        self.trade.book.validate()
         for parts in self.asked.values():
             assert parts, "no empty round"
             assert not {part.key for part in parts} & set(self.owed)
@@ -257,6 +271,9 @@ class CompositeBook:
             self._owe((replace(part, lapses_at=None) if may_be_committed else part,))
 
     def _finish(self, group: Group, event: ReservationEvent, at: Instant) -> None:
+        if group.reservation.state is ReservationState.COMMITTED:
+            until = group.reservation.end if event is ReservationEvent.COMPLETE else at
+            self.trade.close(group.reservation, group.parts, until)
         ended = replace(group.reservation.after(event), hold_expires_at=None)
         self.groups[group.group_id] = replace(group, reservation=ended, is_decided=False)
         self.finished_at[group.group_id] = at

@@ -23,6 +23,7 @@ from gridcore.reservations import (
 )
 from manager.composite_book import CompositeBook, Group
 from manager.manager_events import BookEvent, GroupDecided, GroupEnded, GroupHeld, Part
+from manager.trading import refuse_debtor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,12 @@ class ManagerRules:
     which a commit that came at the last moment still reaches every child.
     """
 
+    debt_max_node_s: int | None = None
+    """What a child may owe the others, with what it asks for; ``None``: anything."""
+
     def __post_init__(self) -> None:
+        if self.debt_max_node_s is not None and self.debt_max_node_s < 0:
+            raise InputError("debt_max_node_s must not be negative")
         if self.commit_margin_s < 1:
             raise InputError("commit_margin_s must be at least 1")
 
@@ -69,6 +75,24 @@ class CompositeCalendar(CompositeBook):
         if not group.reservation.state.is_live:
             return self._finished(request)
         return None if group.amends is not None else group.reservation
+
+    def credit_node_s(self, debtor: str) -> int | None:
+        """What the child ``debtor`` may still ask for; ``None``: anything."""
+        most_node_s = self.rules.debt_max_node_s
+        return None if most_node_s is None else max(0, most_node_s - self.debt_node_s(debtor))
+
+    def refuse_debtor(self, request: ReservationRequest, debtor: str) -> Decline | None:
+        """A child that owes much already may ask for no more than its debt allows."""
+        credit_node_s = self.credit_node_s(debtor)
+        if credit_node_s is None or request.nodes_max * request.duration_s <= credit_node_s:
+            return None
+        return refuse_debtor(
+            self.site,
+            debtor,
+            request,
+            debt_node_s=self.debt_node_s(debtor),
+            credit_node_s=credit_node_s,
+        )
 
     def refuse_replacing(self, group_id: str, by: str, verb: str) -> Decline | None:
         """Only what is committed can change, and one change at a time. ``NotFoundError`` or

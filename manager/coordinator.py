@@ -12,7 +12,7 @@ What happens to a group at which moment, and what a crash then leaves behind:
 4. *Ended.* What children must be told to undo is kept until they have confirmed it.
 
 Not here: who may ask (``manager.manager_desk``), the search (``asking``), the holds (``holding``),
-the way to the children (``settling``), what a manager forwards to its parent.
+the way to the children (``settling``), what goes to the parent (``escalating``).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from gridio.journal import Ticket
 from manager.asking import Inquirer, Want
 from manager.composite_calendar import CompositeCalendar
 from manager.errands import Errands
+from manager.escalating import Escalator
 from manager.holding import HeldParts, Holder
 from manager.manager_events import GroupDecided, GroupEnded, HoldsGivenUp, ManagerEvent
 from manager.settling import Settler
@@ -52,6 +53,7 @@ class CoordinatorParts:
     book: CompositeCalendar
     keeper: ShadowKeeper
     inquirer: Inquirer
+    escalator: Escalator | None
     clock: Clock
     ids: IdSource
     errands: Errands
@@ -79,6 +81,7 @@ class Coordinator:
             parts.book.rules,
             lambda events: self._record(events, False),
             self._settler.undo,
+            parts.escalator,
         )
 
     def resume(self) -> None:
@@ -190,6 +193,7 @@ class Coordinator:
                 now=now,
                 expires_at=min(now + granted_s, held.expiry() - rules.commit_margin_s),
                 endpoints=self._endpoints(held),
+                granted_by=self._granted_by(held),
             )
             answer, events = self._book.decide_held(reservation, held.parts, amends, now)
             if isinstance(answer, Decline):
@@ -267,7 +271,15 @@ class Coordinator:
         await self._record((), True).durable()
 
     def _endpoints(self, held: HeldParts) -> list[str]:
-        return [self._keeper.children[part.child].connection.endpoint for part in held.parts]
+        neighbours = [self._keeper.neighbour(part.child) for part in held.parts]
+        return [each.connection.endpoint if each is not None else "" for each in neighbours]
+
+    def _granted_by(self, held: HeldParts) -> str:
+        """Who granted what the children could not; empty: the children did."""
+        for part, hold in zip(held.parts, held.holds, strict=True):
+            if part.child not in self._keeper.children:
+                return hold.granted_by or hold.site
+        return ""
 
     def _refuse(self, rule: DeclineRule, message: str) -> Decline:
         return Decline(rule=rule, message=f"{self._book.site}: {message}", site=self._book.site)

@@ -136,6 +136,15 @@ def build_parts(
         )
         for each in config.file.children
     ]
+    above = config.file.parent
+    parent: Child | None = None
+    if above is not None:
+        parent = Child(
+            above.name,
+            GrpcSite(above.endpoint, credential, site=above.name, role=Role.MANAGER, clock=clock),
+            is_manager=True,
+            answer_within_s=above.answer_within_s,
+        )
     return ManagerParts(
         name=config.name,
         children=children,
@@ -150,6 +159,8 @@ def build_parts(
         keeper_rules=config.keeper_rules,
         shadow_age_max_s=config.file.calendar.shadow_age_max_s,
         time_zone=config.file.manager.time_zone,
+        parent=parent,
+        patience_s=above.patience_s if above is not None else 0,
     )
 
 
@@ -180,7 +191,8 @@ async def _serve(
     finally:
         work.cancel()
         results = await asyncio.gather(work, return_exceptions=True)
-        closing = [each.connection.close() for each in manager.keeper.children.values()]
+        neighbours = [*manager.keeper.children.values(), *filter(None, [manager.keeper.parent])]
+        closing = [each.connection.close() for each in neighbours]
         await asyncio.gather(*closing)
         endpoint_file.unlink(missing_ok=True)
     for fault in results:

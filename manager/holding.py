@@ -37,9 +37,10 @@ from gridio.clock import Clock
 from gridio.ids import IdSource
 from manager.asking import Inquirer, Want
 from manager.composite_calendar import ManagerRules
+from manager.escalating import Escalator
 from manager.hints import sure_rooms, unit_price
 from manager.manager_events import HoldsAsked, HoldsGivenUp, ManagerEvent, Part, UndoLanded
-from manager.merging import Share, class_of, distribute
+from manager.merging import Share, Span, class_of, distribute
 from manager.shadows import ShadowKeeper
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class HeldParts:
         now: Instant,
         expires_at: Instant,
         endpoints: Sequence[str],
+        granted_by: str = "",
     ) -> Reservation:
         """The group as its owner sees it. Its parts are the sites at which jobs can run: those of a
         child that is a manager stand for it.
@@ -99,6 +101,7 @@ class HeldParts:
             hold_expires_at=expires_at,
             contact=next((part.contact for part in sites if part.contact), ""),
             parts=tuple(sites),
+            granted_by=granted_by,
         )
 
     def expiry(self) -> Instant:
@@ -118,6 +121,7 @@ class Holder:
         rules: ManagerRules,
         record: Callable[[Sequence[ManagerEvent]], object],
         undo: Callable[[Sequence[Part]], Coroutine[Any, Any, None]],
+        escalator: Escalator | None = None,
     ) -> None:
         self._keeper = keeper
         self._inquirer = inquirer
@@ -126,6 +130,7 @@ class Holder:
         self._rules = rules
         self._record = record
         self._undo = undo
+        self._escalator = escalator
 
     async def hold(self, want: Want, group_id: str, ttl_s: int) -> HeldParts | Decline:
         """Holds for all of ``want`` at one start, or a refusal; then nothing is left behind."""
@@ -161,7 +166,9 @@ class Holder:
         request = want.request.at(reservation.start, lost.nodes)
         part = self._part(want, lost.child, lost.nodes, ttl_s)
         self._record([HoldsAsked(group_id=group_id, parts=(part,))])
-        answer = await self._ask(part, want.for_child(lost.child, request), ttl_s)
+        answer = await self._ask(
+            part, want.for_child(lost.child, request, self._keeper.site), ttl_s
+        )
         if isinstance(answer, Reservation) and _is_as_planned(answer, request):
             return replace(part, reservation_id=answer.reservation_id)
         await self.give_up(group_id, [part])
@@ -198,8 +205,17 @@ class Holder:
             plan = self._plan_from_shadows(want)
             if plan is not None:
                 return plan
-        request = want.request
+        request, up = want.request, self._escalator
+        if up is not None and up.is_beyond(want):
+            above = _plan_of(await up.share(want, None))
+            if above is not None:
+                return above
         span = await self._inquirer.find_span(want)
+        first = span if isinstance(span, Decline) else span.start
+        if up is not None and up.is_due(want, first):
+            above = _plan_of(await up.share(want, span))
+            if above is not None and not (isinstance(above, Decline) and isinstance(span, Span)):
+                return above
         if isinstance(span, Decline):
             return span
         shares = distribute(span.rooms, request.nodes_max, request.budget_millicredits)
@@ -234,7 +250,7 @@ class Holder:
 
         async def ask(part: Part, share: Share) -> None:
             request = want.request.at(plan.start, part.nodes)
-            told = want.for_child(part.child, request)
+            told = want.for_child(part.child, request, self._keeper.site)
             if want.request.budget_millicredits is not None:
                 told = replace(told, budget_millicredits=share.price_millicredits)
             answers[part.child] = await self._ask(part, told, asked_ttl_s)
@@ -272,7 +288,8 @@ class Holder:
             if isinstance(answer, Decline):
                 nothing.append(part)
                 refusals.append(replace(answer, site=part.child))
-                self._keeper.learn(part.child, answer.summary)
+                if part.child in self._keeper.children:
+                    self._keeper.learn(part.child, answer.summary)
                 continue
             if answer is not None:
                 part = replace(part, reservation_id=answer.reservation_id)
@@ -293,7 +310,9 @@ class Holder:
         self, part: Part, request: ReservationRequest, ttl_s: int
     ) -> Reservation | Decline | None:
         """The child's answer; ``None`` when it is not known whether there is a hold."""
-        child = self._keeper.children[part.child]
+        child = self._keeper.neighbour(part.child)
+        if child is None:
+            return _broken(part, "is no neighbour of this manager any more")
         told = replace(request, request_id=part.request_id)
         try:
             async with asyncio.timeout(child.answer_within_s):
@@ -314,6 +333,13 @@ class Holder:
             replaces=want.replaces.get(child, ""),
             lapses_at=lapses_at if want.may_lapse else None,
         )
+
+
+def _plan_of(above: tuple[Instant, Share] | Decline | None) -> Plan | Decline | None:
+    """What the parent said, as a plan."""
+    if above is None or isinstance(above, Decline):
+        return above
+    return Plan(start=above[0], shares=(above[1],))
 
 
 def _broken(part: Part, how: str) -> Decline:

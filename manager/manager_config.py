@@ -102,6 +102,24 @@ class ChildTable(_Strict):
         return self.answer_within_s or ANSWER_WITHIN_S[self.kind]
 
 
+class ParentTable(_Strict):
+    """``[parent]``: the manager above, for what the children cannot give."""
+
+    name: str
+    endpoint: str
+    answer_within_s: Annotated[float, Field(gt=0, le=60)] = 9.0
+    """Longer than it waits for its children, of which this manager is one."""
+    patience_s: Annotated[int, Field(ge=0)] = 3600
+    """How much later than it could a request may start before the parent is asked as well."""
+
+
+class TradeTable(_Strict):
+    """``[trade]``: the balance of trade."""
+
+    debt_max_node_s: Annotated[int, Field(ge=0)] | None = None
+    """What a child may owe the others; absent: anything."""
+
+
 class ManagerFile(_Strict):
     """The whole file."""
 
@@ -109,6 +127,8 @@ class ManagerFile(_Strict):
     children: Annotated[list[ChildTable], Field(min_length=1)]
     calendar: ManagerCalendarTable = Field(default_factory=ManagerCalendarTable)
     upkeep: UpkeepTable = Field(default_factory=UpkeepTable)
+    parent: ParentTable | None = None
+    trade: TradeTable = Field(default_factory=TradeTable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +173,7 @@ def load_manager_config(path: Path) -> ManagerConfig:
                 offers_max=calendar.offers_max,
             ),
             commit_margin_s=calendar.commit_margin_s,
+            debt_max_node_s=parsed.trade.debt_max_node_s,
         ),
         keeper_rules=KeeperRules(
             clock_skew_max_s=upkeep.clock_skew_max_s,
@@ -195,12 +216,22 @@ def _check_children(path: Path, parsed: ManagerFile) -> None:
             raise InputError(
                 f"{path}: {child.name!r} and {endpoints[child.endpoint]!r} have the same endpoint"
             )
-        try:
-            split_endpoint(child.endpoint)
-        except ValueError:
-            raise InputError(
-                f"{path}: {child.endpoint[:80]!r} is no address of the child {child.name!r}",
-                hint="write host:port",
-            ) from None
+        _check_endpoint(path, f"the child {child.name!r}", child.endpoint)
         names[child.name] = child.endpoint
         endpoints[child.endpoint] = child.name
+    if parsed.parent is not None:
+        check_id("parent's name", parsed.parent.name)
+        _check_endpoint(path, f"the parent {parsed.parent.name!r}", parsed.parent.endpoint)
+        if parsed.parent.name in (parsed.manager.name, *names):
+            raise InputError(
+                f"{path}: {parsed.parent.name!r} cannot be the parent too: that is a cycle"
+            )
+
+
+def _check_endpoint(path: Path, whose: str, endpoint: str) -> None:
+    try:
+        split_endpoint(endpoint)
+    except ValueError:
+        raise InputError(
+            f"{path}: {endpoint[:80]!r} is no address of {whose}", hint="write host:port"
+        ) from None

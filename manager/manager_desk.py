@@ -27,6 +27,7 @@ from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
 from manager.asking import Want
 from manager.children import Child, Standing
 from manager.rolling_up import describe_classes
+from manager.trading import trader
 
 if TYPE_CHECKING:
     from manager.calendar_manager import CalendarManager
@@ -73,6 +74,7 @@ class ManagerDesk:
             software=SOFTWARE,
             login=self._caller.login,
             children=tuple(entry for each in keeper.children.values() for entry in _entries(each)),
+            trade=manager.book.trade.accounts() if self._is_known else (),
         )
 
     async def inquire(self, requests: Sequence[ReservationRequest]) -> list[Availability | Decline]:
@@ -81,13 +83,16 @@ class ManagerDesk:
         answers: dict[int, Availability | Decline] = {}
         wants: dict[int, Want] = {}
         for position, request in enumerate(requests):
-            want = self._want(request, owner)
+            want = self._want(self._on_credit(request, owner), owner)
             if isinstance(want, Decline):
                 answers[position] = want
             else:
                 wants[position] = want
         version = manager.own_summary.version
-        found = await manager.inquirer.answer(list(wants.values()), version)
+        asked = list(wants.values())
+        found = await manager.inquirer.answer(asked, version)
+        if manager.escalator is not None:
+            found = await manager.escalator.better(asked, found, version)
         answers.update(zip(wants, found, strict=True))
         return [answers[position] for position in range(len(requests))]
 
@@ -143,6 +148,9 @@ class ManagerDesk:
     def _want(self, request: ReservationRequest, owner: str) -> Want | Decline:
         """The request as the children are to hear it."""
         asked = self._mine(request)
+        refusal = self._refuse_debtor(asked, owner)
+        if refusal is not None:
+            return refusal
         if asked.replaces is None:
             return Want(request=asked)
         book = self._manager.book
@@ -151,6 +159,29 @@ class ManagerDesk:
             return refusal
         parts = book.groups[asked.replaces].parts
         return Want(request=asked, replaces={part.child: part.reservation_id for part in parts})
+
+    def _debtor(self, owner: str) -> str | None:
+        """The child that asks. The parent is not limited: for whom it asks is its own affair, and
+        it keeps the accounts of its children itself.
+        """
+        name = trader(owner, self._manager.parts.name)
+        return name if name in self._manager.keeper.children else None
+
+    def _refuse_debtor(self, request: ReservationRequest, owner: str) -> Decline | None:
+        """What the balance of trade says of a child's request."""
+        debtor = self._debtor(owner)
+        return None if debtor is None else self._manager.book.refuse_debtor(request, debtor)
+
+    def _on_credit(self, request: ReservationRequest, owner: str) -> ReservationRequest:
+        """An inquiry for no more nodes than the asker's debt allows, if that is enough at all."""
+        debtor = self._debtor(owner)
+        credit_node_s = None if debtor is None else self._manager.book.credit_node_s(debtor)
+        if credit_node_s is None:
+            return request
+        nodes = credit_node_s // request.duration_s
+        if not request.nodes_min <= nodes < request.nodes_max:
+            return request
+        return replace(request, nodes_max=nodes)
 
     def _mine(self, request: ReservationRequest) -> ReservationRequest:
         """The request as this caller may make it."""
@@ -161,8 +192,9 @@ class ManagerDesk:
                 hint=f"yours here: {', '.join(caller.accounts)}",
             )
         if caller.role is Role.MANAGER and request.beneficiary:
+            request.through(self._manager.parts.name)
             return request
-        return replace(request, beneficiary=self._manager.parts.subject_of(caller))
+        return replace(request, beneficiary=self._manager.parts.subject_of(caller), via=())
 
     def _owner(self, verb: str) -> str:
         """The name under which this caller's groups are kept. A manager has no login and needs
@@ -175,6 +207,10 @@ class ManagerDesk:
                 hint="ask the manager for an entry in its grid-mapfile",
             )
         return caller.owner
+
+    @property
+    def _is_known(self) -> bool:
+        return bool(self._caller.login) or self._caller.role is Role.MANAGER
 
     def _by(self, verb: str) -> str | None:
         """On whose authority this caller touches a group; ``None``: the manager's own master."""

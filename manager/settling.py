@@ -74,7 +74,7 @@ class Settler:
     def chase(self) -> None:
         """See to it that everything owed is being told."""
         for child, _ in self._book.owed:
-            if child in self._keeper.children:
+            if self._keeper.neighbour(child) is not None:
                 self._errands.start(f"undo {child}", partial(self._chase, child))
 
     async def _chase(self, child: str) -> None:
@@ -97,7 +97,7 @@ class Settler:
         if part.lapses_at is not None and part.lapses_at <= self._clock.now():
             log.warning("a hold that could not be undone has lapsed", extra={"child": part.child})
         else:
-            child = self._keeper.children.get(part.child)
+            child = self._keeper.neighbour(part.child)
             try:
                 if child is None:
                     raise UnavailableError(f"{part.child} is no child of this manager any more")
@@ -147,7 +147,7 @@ class Settler:
         ``may_wait``: a refusal does not end the group before all others have answered, because a
         part that takes the place of an older one cannot simply be undone.
         """
-        child = self._keeper.children.get(part.child)
+        child = self._keeper.neighbour(part.child)
         pause_s, is_renewed = RETRY_MIN_S, False
         while self._is_decided(group_id):
             try:

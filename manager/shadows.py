@@ -56,6 +56,7 @@ class ShadowKeeper:
         *,
         rules: KeeperRules | None = None,
         on_change: Callable[[], None] | None = None,
+        parent: Child | None = None,
     ) -> None:
         names = [each.name for each in children]
         twice = [name for position, name in enumerate(names) if name in names[:position]]
@@ -63,11 +64,15 @@ class ShadowKeeper:
             raise InputError(f"the child {twice[0]!r} is announced twice", hint="leave one out")
         if site in names:
             raise InputError(f"{site!r} cannot be its own child")
+        if parent is not None and parent.name in (site, *names):
+            raise InputError(f"{parent.name!r} cannot be the parent of {site!r}: that is a cycle")
         if not children:
             raise InputError(f"the manager {site!r} has no children")
         self.site = site
         self.children: dict[str, Child] = {each.name: each for each in children}
         """By name, in the order of the configuration."""
+        self.parent = parent
+        """Whom the manager may ask for more; it has no shadow."""
         self.rules = rules or KeeperRules()
         self.changes = 0
         """Grows whenever any shadow or any child's standing changes."""
@@ -78,6 +83,12 @@ class ShadowKeeper:
     def usable(self) -> list[Child]:
         """Children that may be asked for room, in their order."""
         return [each for each in self.children.values() if each.is_usable]
+
+    def neighbour(self, name: str) -> Child | None:
+        """The child or the parent of this name: whoever may have a part of a group."""
+        if self.parent is not None and self.parent.name == name:
+            return self.parent
+        return self.children.get(name)
 
     def published(self, now: Instant, age_max_s: int) -> list[CalendarSummary]:
         """Shadows that are worth telling others of, in the order of the children."""
@@ -166,8 +177,9 @@ class ShadowKeeper:
         skew_s = description.time_precise - (asked_at + answered_at) / 2
         self._check_clock(abs(skew_s) - (answered_at - asked_at) / 2, skew_s)
         below = bare_names(description.children)
-        if self.site in below:
-            raise ChildContradiction(f"{self.site} is below it: the managers form a cycle")
+        for above in (self.site, *((self.parent.name,) if self.parent is not None else ())):
+            if above in below:
+                raise ChildContradiction(f"{above} is below it: the managers form a cycle")
         child.description, child.described_at = description, self._clock.now()
         self._check_names(child)
         if child.standing is Standing.ISOLATED:

@@ -31,6 +31,7 @@ from gridcore.summaries import (
     SummaryDelta,
     SummarySlot,
 )
+from gridcore.trade import TradeAccount
 from gridcore.trip_consensus import (
     ACCEPTORS_MAX,
     AcceptorAnswer,
@@ -116,6 +117,7 @@ def requests(draw: st.DrawFn) -> ReservationRequest:
         trip=draw(st.none() | trips),
         replaces=draw(st.none() | ids),
         beneficiary=draw(maybe_names),
+        via=draw(st.lists(ids, max_size=3, unique=True).map(tuple)),
     )
 
 
@@ -156,6 +158,7 @@ def reservations(now: int) -> st.SearchStrategy[Reservation]:
             hold_expires_at=expiries if state is ReservationState.HELD else st.none(),
             contact=maybe_names,
             parts=st.lists(parts, max_size=2).map(tuple),
+            granted_by=maybe_names,
         )
 
     return st.sampled_from(ReservationState).flatmap(of)
@@ -261,6 +264,16 @@ descriptions = st.builds(
     software=maybe_names,
     login=maybe_names,
     children=tuples_of_names,
+    trade=st.lists(
+        st.builds(
+            TradeAccount,
+            member=maybe_names,
+            lent_node_s=counts,
+            borrowed_node_s=counts,
+            local_node_s=counts,
+        ),
+        max_size=2,
+    ).map(tuple),
 )
 
 

@@ -109,6 +109,7 @@ def encode_request(request: ReservationRequest) -> pb.ReservationRequest:
         notify_email=request.notify_email,
         replaces=request.replaces,
         beneficiary=request.beneficiary,
+        via=request.via,
     )
     if request.trip is not None:
         message.trip.CopyFrom(encode_trip(request.trip))
@@ -134,6 +135,7 @@ def decode_request(message: pb.ReservationRequest) -> ReservationRequest:
         trip=decode_trip(message.trip) if message.HasField("trip") else None,
         replaces=decode_id("replaces", message.replaces) if message.replaces else None,
         beneficiary=label("beneficiary", message.beneficiary, SUBJECT_LENGTH_MAX),
+        via=labels("via", message.via),
     )
 
 
@@ -162,6 +164,7 @@ def encode_reservation(reservation: Reservation, now: float) -> pb.Reservation:
         price_millicredits=reservation.price_millicredits,
         hold_remaining_s=None if expires_at is None else max(0, floor(expires_at - now)),
         contact=reservation.contact,
+        granted_by=reservation.granted_by,
     )
     if reservation.parts:
         message.parts.extend(
@@ -219,6 +222,7 @@ def decode_reservation(message: pb.Reservation, now: float) -> Reservation:
         parts=tuple(_decode_part(part) for part in items("reservation.parts", message.parts))
         if message.parts
         else (),
+        granted_by=label("reservation.granted_by", message.granted_by),
     )
 
 

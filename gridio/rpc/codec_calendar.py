@@ -9,6 +9,7 @@ from typing import Final
 from gridcore.ports import ClassDescription, SiteDescription
 from gridcore.reservations import NODES_LIMIT, Availability, Decline, Offer, ReservationRequest
 from gridcore.summaries import CalendarSummary, SummaryDelta
+from gridcore.trade import TradeAccount
 from gridio.rpc.codec import (
     decode_classes,
     decode_decline,
@@ -50,6 +51,15 @@ def encode_description(description: SiteDescription) -> pb.SiteDescription:
         software=description.software,
         login=description.login,
         children=description.children,
+        trade=[
+            pb.TradeAccount(
+                member=each.member,
+                lent_node_s=each.lent_node_s,
+                borrowed_node_s=each.borrowed_node_s,
+                local_node_s=each.local_node_s,
+            )
+            for each in description.trade
+        ],
     )
 
 
@@ -77,6 +87,15 @@ def decode_description(message: pb.SiteDescription) -> SiteDescription:
         software=label("software", message.software),
         login=label("login", message.login),
         children=labels("children", message.children),
+        trade=tuple(
+            TradeAccount(
+                member=label("trade.member", each.member),
+                lent_node_s=count("trade.lent_node_s", each.lent_node_s),
+                borrowed_node_s=count("trade.borrowed_node_s", each.borrowed_node_s),
+                local_node_s=count("trade.local_node_s", each.local_node_s),
+            )
+            for each in items("trade", message.trade)
+        ),
     )
 
 

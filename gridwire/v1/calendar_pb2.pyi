@@ -43,7 +43,7 @@ class ClassDescription(_message.Message):
     def __init__(self, name: _Optional[str] = ..., nodes: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SiteDescription(_message.Message):
-    __slots__ = ("site", "is_manager", "classes", "time_zone", "time_precise", "lead_s", "hold_ttl_max_s", "horizon_s", "millicredits_per_node_hour", "software", "login", "children")
+    __slots__ = ("site", "is_manager", "classes", "time_zone", "time_precise", "lead_s", "hold_ttl_max_s", "horizon_s", "millicredits_per_node_hour", "software", "login", "children", "trade")
     SITE_FIELD_NUMBER: _ClassVar[int]
     IS_MANAGER_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +56,7 @@ class SiteDescription(_message.Message):
     SOFTWARE_FIELD_NUMBER: _ClassVar[int]
     LOGIN_FIELD_NUMBER: _ClassVar[int]
     CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    TRADE_FIELD_NUMBER: _ClassVar[int]
     site: str
     is_manager: bool
     classes: _containers.RepeatedCompositeFieldContainer[ClassDescription]
@@ -68,7 +69,20 @@ class SiteDescription(_message.Message):
     software: str
     login: str
     children: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, site: _Optional[str] = ..., is_manager: _Optional[bool] = ..., classes: _Optional[_Iterable[_Union[ClassDescription, _Mapping]]] = ..., time_zone: _Optional[str] = ..., time_precise: _Optional[float] = ..., lead_s: _Optional[int] = ..., hold_ttl_max_s: _Optional[int] = ..., horizon_s: _Optional[int] = ..., millicredits_per_node_hour: _Optional[int] = ..., software: _Optional[str] = ..., login: _Optional[str] = ..., children: _Optional[_Iterable[str]] = ...) -> None: ...
+    trade: _containers.RepeatedCompositeFieldContainer[TradeAccount]
+    def __init__(self, site: _Optional[str] = ..., is_manager: _Optional[bool] = ..., classes: _Optional[_Iterable[_Union[ClassDescription, _Mapping]]] = ..., time_zone: _Optional[str] = ..., time_precise: _Optional[float] = ..., lead_s: _Optional[int] = ..., hold_ttl_max_s: _Optional[int] = ..., horizon_s: _Optional[int] = ..., millicredits_per_node_hour: _Optional[int] = ..., software: _Optional[str] = ..., login: _Optional[str] = ..., children: _Optional[_Iterable[str]] = ..., trade: _Optional[_Iterable[_Union[TradeAccount, _Mapping]]] = ...) -> None: ...
+
+class TradeAccount(_message.Message):
+    __slots__ = ("member", "lent_node_s", "borrowed_node_s", "local_node_s")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    LENT_NODE_S_FIELD_NUMBER: _ClassVar[int]
+    BORROWED_NODE_S_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_NODE_S_FIELD_NUMBER: _ClassVar[int]
+    member: str
+    lent_node_s: int
+    borrowed_node_s: int
+    local_node_s: int
+    def __init__(self, member: _Optional[str] = ..., lent_node_s: _Optional[int] = ..., borrowed_node_s: _Optional[int] = ..., local_node_s: _Optional[int] = ...) -> None: ...
 
 class InquireRequest(_message.Message):
     __slots__ = ("requests",)

@@ -57,7 +57,7 @@ class Acceptor(_message.Message):
     def __init__(self, site: _Optional[str] = ..., endpoint: _Optional[str] = ...) -> None: ...
 
 class ReservationRequest(_message.Message):
-    __slots__ = ("request_id", "account", "nodes_min", "nodes_max", "duration_s", "earliest_start", "latest_end", "features", "budget_millicredits", "start_may_advance", "notify_email", "trip", "replaces", "beneficiary")
+    __slots__ = ("request_id", "account", "nodes_min", "nodes_max", "duration_s", "earliest_start", "latest_end", "features", "budget_millicredits", "start_may_advance", "notify_email", "trip", "replaces", "beneficiary", "via")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
     NODES_MIN_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,7 @@ class ReservationRequest(_message.Message):
     TRIP_FIELD_NUMBER: _ClassVar[int]
     REPLACES_FIELD_NUMBER: _ClassVar[int]
     BENEFICIARY_FIELD_NUMBER: _ClassVar[int]
+    VIA_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     account: str
     nodes_min: int
@@ -86,7 +87,8 @@ class ReservationRequest(_message.Message):
     trip: TripRef
     replaces: str
     beneficiary: str
-    def __init__(self, request_id: _Optional[str] = ..., account: _Optional[str] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., duration_s: _Optional[int] = ..., earliest_start: _Optional[int] = ..., latest_end: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., budget_millicredits: _Optional[int] = ..., start_may_advance: _Optional[bool] = ..., notify_email: _Optional[str] = ..., trip: _Optional[_Union[TripRef, _Mapping]] = ..., replaces: _Optional[str] = ..., beneficiary: _Optional[str] = ...) -> None: ...
+    via: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[str] = ..., account: _Optional[str] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., duration_s: _Optional[int] = ..., earliest_start: _Optional[int] = ..., latest_end: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., budget_millicredits: _Optional[int] = ..., start_may_advance: _Optional[bool] = ..., notify_email: _Optional[str] = ..., trip: _Optional[_Union[TripRef, _Mapping]] = ..., replaces: _Optional[str] = ..., beneficiary: _Optional[str] = ..., via: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CalendarVersion(_message.Message):
     __slots__ = ("epoch", "number")
@@ -151,7 +153,7 @@ class ReservationPart(_message.Message):
     def __init__(self, site: _Optional[str] = ..., reservation_id: _Optional[str] = ..., nodes: _Optional[int] = ..., endpoint: _Optional[str] = ..., contact: _Optional[str] = ...) -> None: ...
 
 class Reservation(_message.Message):
-    __slots__ = ("reservation_id", "site", "owner", "request", "resource_class", "nodes", "interval", "state", "created_at", "price_millicredits", "hold_remaining_s", "contact", "parts")
+    __slots__ = ("reservation_id", "site", "owner", "request", "resource_class", "nodes", "interval", "state", "created_at", "price_millicredits", "hold_remaining_s", "contact", "parts", "granted_by")
     RESERVATION_ID_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +167,7 @@ class Reservation(_message.Message):
     HOLD_REMAINING_S_FIELD_NUMBER: _ClassVar[int]
     CONTACT_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_BY_FIELD_NUMBER: _ClassVar[int]
     reservation_id: str
     site: str
     owner: str
@@ -178,7 +181,8 @@ class Reservation(_message.Message):
     hold_remaining_s: int
     contact: str
     parts: _containers.RepeatedCompositeFieldContainer[ReservationPart]
-    def __init__(self, reservation_id: _Optional[str] = ..., site: _Optional[str] = ..., owner: _Optional[str] = ..., request: _Optional[_Union[ReservationRequest, _Mapping]] = ..., resource_class: _Optional[str] = ..., nodes: _Optional[int] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., state: _Optional[_Union[ReservationState, str]] = ..., created_at: _Optional[int] = ..., price_millicredits: _Optional[int] = ..., hold_remaining_s: _Optional[int] = ..., contact: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[ReservationPart, _Mapping]]] = ...) -> None: ...
+    granted_by: str
+    def __init__(self, reservation_id: _Optional[str] = ..., site: _Optional[str] = ..., owner: _Optional[str] = ..., request: _Optional[_Union[ReservationRequest, _Mapping]] = ..., resource_class: _Optional[str] = ..., nodes: _Optional[int] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., state: _Optional[_Union[ReservationState, str]] = ..., created_at: _Optional[int] = ..., price_millicredits: _Optional[int] = ..., hold_remaining_s: _Optional[int] = ..., contact: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[ReservationPart, _Mapping]]] = ..., granted_by: _Optional[str] = ...) -> None: ...
 
 class SummarySlot(_message.Message):
     __slots__ = ("start", "end", "free_min", "free_node_s")

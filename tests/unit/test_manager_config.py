@@ -46,6 +46,23 @@ def test_the_least_that_must_be_said(tmp_path: Path) -> None:
     assert load_manager_config(written(tmp_path, patient)).file.children[1].patience_s == 9.5
 
 
+def test_a_parent_and_a_limit_of_debt(tmp_path: Path) -> None:
+    """Both are optional; a parent may take longer to answer than any child, for it asks this
+    manager too.
+    """
+    plain = load_manager_config(written(tmp_path, GOOD))
+    assert plain.file.parent is None
+    assert plain.rules.debt_max_node_s is None
+    above = '[parent]\nname = "top"\nendpoint = "top.example.org:7100"\npatience_s = 60\n'
+    config = load_manager_config(
+        written(tmp_path, f"{GOOD}\n{above}\n[trade]\ndebt_max_node_s = 0\n")
+    )
+    assert config.file.parent is not None
+    assert config.file.parent.patience_s == 60
+    assert config.file.parent.answer_within_s > config.file.children[1].patience_s
+    assert config.rules.debt_max_node_s == 0
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
@@ -56,6 +73,21 @@ def test_the_least_that_must_be_said(tmp_path: Path) -> None:
         ("east.example.org:7100", "east.example.org", "is no address of the child 'east'"),
         ('name = "east"', 'name = "e ast"', "characters that are not allowed"),
         ('kind = "manager"', 'kind = "boss"', "children.1.kind"),
+        (
+            "[[children]]",
+            '[parent]\nname = "top"\nendpoint = "top"\n[[children]]',
+            "is no address of the parent 'top'",
+        ),
+        (
+            "[[children]]",
+            '[parent]\nname = "east"\nendpoint = "top:1"\n[[children]]',
+            "cannot be the parent too: that is a cycle",
+        ),
+        (
+            "[[children]]",
+            "[trade]\ndebt_max_node_s = -1\n[[children]]",
+            "trade.debt_max_node_s",
+        ),
         ("[manager]", "[manager", "is not TOML"),
         ('name = "north"', 'name = "north"\ntime_zone = "Mars/Olympus"', "Mars"),
         ("[[children]]", "[calendar]\npublished_slots = '8x7, *x10'\n[[children]]", "slot length"),

@@ -310,6 +310,7 @@ def _reservation_message() -> common_pb2.Reservation:
         ("features", ["x" * 200]),
         ("notify_email", "a@b\nBcc: c@d"),
         ("beneficiary", "x" * 1000),
+        ("via", ["north", ""]),
         ("account", "\x1b[2J"),
         ("replaces", "no spaces"),
     ],
