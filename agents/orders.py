@@ -100,10 +100,10 @@ async def _set_mode(agent: NodeAgent, arguments: Mapping[str, str]) -> object:
 
 
 async def _node_down(agent: NodeAgent, arguments: Mapping[str, str]) -> object:
-    only(arguments, "node")
+    only(arguments, "node", "jobs")
     name = word(arguments, "node")
     class_name = _class_of(agent, name)
-    rule, now = agent.parts.upkeep.on_node_failure, agent.clock.now()
+    rule, now = _rule_for_jobs(agent, arguments), agent.clock.now()
     hit = [job.job_id for job in agent.scheduler.node_down(class_name, name, now)]
     struck = [each for each in hit if each not in agent.jobs.struck]
     events: list[AgentEvent] = []
@@ -118,6 +118,20 @@ async def _node_down(agent: NodeAgent, arguments: Mapping[str, str]) -> object:
         if each in agent.jobs.struck:
             agent.runner.stop_struck(each)
     return {"node": name, "class": class_name, "state": "down", "rule": rule.value, "jobs": hit}
+
+
+def _rule_for_jobs(agent: NodeAgent, arguments: Mapping[str, str]) -> NodeFailureRule:
+    """The site's rule for jobs on failed nodes, or the one that the order names."""
+    named = arguments.get("jobs", "")
+    if not named:
+        return agent.parts.upkeep.on_node_failure
+    try:
+        return NodeFailureRule(named)
+    except ValueError:
+        known = ", ".join(NodeFailureRule)
+        raise InputError(
+            f"{named[:40]!r} is nothing that jobs on a failed node can be", hint=f"one of: {known}"
+        ) from None
 
 
 async def _node_up(agent: NodeAgent, arguments: Mapping[str, str]) -> object:

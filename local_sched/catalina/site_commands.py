@@ -81,19 +81,26 @@ def create_system_res(
 @app.command("node-down")
 def node_down(
     node: NodeArgument,
+    jobs: Annotated[
+        str,
+        typer.Option(
+            "--jobs", metavar="RULE", help="notify (they go on: the node drains), requeue, cancel."
+        ),
+    ] = "",
     as_json: JsonOption = False,
     socket: SocketOption = "",
     zone: ZoneOption = "",
 ) -> None:
     """Take a failed node out of the plan; the jobs on it are told, requeued or cancelled.
 
-    For administrators. Which of the three: [queue] on_node_failure of the site's configuration.
+    For administrators. Which of the three: --jobs, else [queue] on_node_failure of the site's
+    configuration.
     """
 
     async def go(session: Session) -> Answer:
         from local_sched.catalina import site_orders
 
-        return await site_orders.node_down(session, node)
+        return await site_orders.node_down(session, node, jobs)
 
     run(go, as_json, socket, zone)
 

@@ -10,7 +10,7 @@ from local_sched.catalina.answers import Answer
 from local_sched.catalina.session import Session
 
 _JOBS_FOLLOW = {
-    "notify": "their owners are told",
+    "notify": "they go on, and their owners are told",
     "requeue": "they are stopped and run again from the start",
     "cancel": "they are cancelled",
 }
@@ -25,9 +25,12 @@ async def set_mode(session: Session, mode: str) -> Answer:
     return Answer(as_object=answer, shown=[line])
 
 
-async def node_down(session: Session, node: str) -> Answer:
-    """``node-down``: out of the plan at once; the jobs on it by the site's rule."""
-    answer = await _order(session, "node-down", {"node": node})
+async def node_down(session: Session, node: str, jobs: str) -> Answer:
+    """``node-down``: out of the plan at once; the jobs on it by the site's rule, or as ``jobs``
+    says.
+    """
+    arguments = {"node": node, "jobs": jobs} if jobs else {"node": node}
+    answer = await _order(session, "node-down", arguments)
     shown = [f"node {answer['node']} is down"]
     if answer["jobs"]:
         told = _JOBS_FOLLOW.get(str(answer["rule"]), str(answer["rule"]))

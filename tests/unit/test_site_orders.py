@@ -126,6 +126,24 @@ async def test_a_requeue_survives_a_crash_in_its_middle(world: UpkeepWorld) -> N
 
 
 @requeues
+async def test_a_node_can_be_drained_instead(world: UpkeepWorld) -> None:
+    """The order may name another rule than the site's: the job on it goes on to its end, and no
+    other one follows.
+    """
+    world.runs["1.lab"] = 50
+    job = await world.submit(1, 100)
+    with pytest.raises(InputError, match="nothing that jobs"):
+        await world.desk(ROOT).order("node-down", {"node": "n-0", "jobs": "panic"})
+    await world.desk(ROOT).order("node-down", {"node": "n-0", "jobs": "notify"})
+    await world.tick(10)
+    assert world.view(job).state is JobState.RUNNING
+    await world.tick(50)
+    assert world.view(job).state is JobState.COMPLETED
+    follower = await world.submit(3, 100)
+    assert world.view(follower).node_names == ("n-1", "n-2", "n-3")
+
+
+@requeues
 async def test_a_requeued_job_can_still_be_cancelled(world: UpkeepWorld) -> None:
     """Its owner's word counts more than the site's rule."""
     job = await world.submit(1, 1_000)
