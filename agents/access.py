@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gridcore.callers import Caller
 from gridcore.errors import NotAuthorisedError
+from local_sched.user_reservations import SYSTEM_OWNER
 
 DEFAULT_ACCOUNT = "default"
 """The account named by a request that leaves the choice to the site."""
@@ -11,6 +12,10 @@ DEFAULT_ACCOUNT = "default"
 
 def require_login(caller: Caller, verb: str) -> str:
     """The caller's owner name; ``NotAuthorisedError`` for somebody whom the site maps to nobody."""
+    if caller.owner == SYSTEM_OWNER:
+        raise NotAuthorisedError(
+            f"the name {SYSTEM_OWNER!r} is the site's own, and nobody may {verb} as it"
+        )
     if not caller.login:
         raise NotAuthorisedError(
             f"{caller.subject} is known here, but mapped to no account, and may not {verb}",
@@ -23,6 +28,11 @@ def account_of(caller: Caller, wanted: str) -> str:
     """The account to charge: the one wanted, or the caller's first where the site may choose."""
     if wanted in ("", DEFAULT_ACCOUNT):
         return caller.accounts[0] if caller.accounts else caller.owner
+    if wanted == SYSTEM_OWNER:
+        raise NotAuthorisedError(
+            f"the account {SYSTEM_OWNER!r} is the site's own",
+            hint="administrators: catalina create-system-res",
+        )
     if not caller.may_charge(wanted):
         known = ", ".join(caller.accounts)
         raise NotAuthorisedError(

@@ -145,6 +145,7 @@ def nodes(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> obj
             for name, each in agent.calendar.classes.items()
             if name in counts
         ],
+        "down": [{"node": name, "since": since} for name, since in agent.state.nodes_down.items()],
     }
 
 

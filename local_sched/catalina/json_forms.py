@@ -10,7 +10,16 @@ from gridcore.reservations import Decline, Offer, Reservation
 from gridcore.timetext import format_utc
 
 INSTANT_KEYS: Final = frozenset(
-    {"as_of", "submitted_at", "started_at", "ended_at", "planned_start", "ends_by", "start"}
+    {
+        "as_of",
+        "submitted_at",
+        "started_at",
+        "ended_at",
+        "planned_start",
+        "ends_by",
+        "start",
+        "since",
+    }
 )
 """Keys of the site's answers whose numbers are instants."""
 

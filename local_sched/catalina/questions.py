@@ -175,6 +175,9 @@ async def show_nodes(session: Session) -> Answer:
         f"you are {site.login or 'nobody'}; reservations up to {span_text(site.horizon_s)} ahead;"
         f" {site.millicredits_per_node_hour / 1000:.3f} a node and hour"
     ]
+    down = [str(each["node"]) for each in answer.get("down", [])]
+    if down:
+        lines.append(f"down: {', '.join(down)}")
     title = f"{site.site} ({site.time_zone}), the scheduler is {answer['mode']}"
     return Answer(as_object=as_object, shown=[nodes_table(answer["classes"], title), *lines])
 

@@ -111,6 +111,7 @@ def test_a_site_looks_after_itself(lab: Lab) -> None:
         *("show-nodes", "--json"),
     )
     assert shown.json["classes"][0]["idle"] == 1
+    assert "down: thin-0" in lab.catalina("show-nodes").out
     lab.ask_until(lambda _: (lab.folder / "mailer.told").stat().st_size, "show-q")
     assert told(lab, "mailer") == [f"a@lab.example [lab] job {job} was hit: node thin-0 failed"]
     now = lab.catalina("set-res", "--nodes", "1", "--duration", "1h", "--json").json

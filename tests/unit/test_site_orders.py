@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agents.upkeep_rules import NodeFailureRule, UpkeepRules
+from gridcore.callers import Caller
 from gridcore.errors import InputError, NotAuthorisedError, NotFoundError
 from gridcore.jobs import JobSpec, JobState
 from gridcore.reservations import Decline, Reservation
@@ -35,6 +37,12 @@ async def test_orders_are_for_administrators(world: UpkeepWorld) -> None:
     wish = a_wish("mine", 1, 5_000, 60, account="system")
     with pytest.raises(NotAuthorisedError):
         await world.desk().set_reservation(wish, is_dry_run=False)
+    anybody = Caller(subject="login:eve", login="eve")
+    with pytest.raises(NotAuthorisedError, match="the site's own"):
+        await world.agent.calendar_port(anybody).reserve(wish, ttl_s=10)
+    namesake = Caller(subject="login:system", login="system")
+    with pytest.raises(NotAuthorisedError, match="the site's own"):
+        await world.desk(namesake).set_reservation(replace(wish, account="x"), is_dry_run=False)
     with pytest.raises(InputError, match="no order"):
         await world.desk(ROOT).order("nonsense", {})
     with pytest.raises(NotFoundError, match="no node"):
