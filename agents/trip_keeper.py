@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import heapq
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CHECK_BEFORE_S: Final = 5
+CHECK_BEFORE_S: Final = 10
 """How long before its start a leg is asked about: late enough to see any cancellation that matters,
 early enough to hear from slow acceptors."""
 
@@ -72,6 +73,7 @@ class TripKeeper:
         """By attempt: what this site promised and accepted as an acceptor."""
         self.in_doubt: set[str] = set()
         """Reservations whose outcome is being asked for."""
+        self._proposers = itertools.count(1)
         self._connections: dict[tuple[str, str], SiteConnection] = {}
         self._group: asyncio.TaskGroup | None = None
 
@@ -130,31 +132,43 @@ class TripKeeper:
         hold = self._calendar.reservations[reservation_id]
         trip = hold.request.trip
         assert trip is not None, "must_ask was true"
-        voting = TripVoting(
-            trip.instance,
-            self._ports(trip),
-            # The epoch is new with each start of the daemon, so no ballot is used twice.
-            f"{self._calendar.site}:{self._calendar.epoch}",
-            keep_until=max(trip.ends_at, hold.end),
-        )
-        wait_s = RETRY_FIRST_S
+        voting = self._voting(trip, trip.instance)
         try:
-            while self._is_held(reservation_id):
-                now = self._clock.now()
-                if now >= hold.start:
-                    log.warning("hold %s ends in doubt: no majority answered", reservation_id)
-                    await self._let_go(reservation_id, now)
-                    return
-                outcome = await voting.learn() or await voting.settle(Outcome.ABORT)
-                if outcome is not None:
-                    await self._conclude(reservation_id, outcome)
-                    return
-                await self._clock.sleep_until(
-                    min(self._clock.now_precise() + wait_s * self._fraction(trip), hold.start)
-                )
-                wait_s = min(2 * wait_s, RETRY_MAX_S)
+            outcome = await self._find_out(voting, hold, lambda: self._is_held(reservation_id))
+            if outcome is not None:
+                await self._conclude(reservation_id, outcome)
+            elif self._is_held(reservation_id):
+                log.warning("hold %s ends in doubt: no majority answered", reservation_id)
+                await self._let_go(reservation_id, self._clock.now())
         finally:
             self.in_doubt.discard(reservation_id)
+
+    async def _find_out(
+        self, voting: TripVoting, leg: Reservation, is_open: Callable[[], bool]
+    ) -> Outcome | None:
+        """Learn an outcome, or have ABORT chosen where none was; ``None``: not before the leg's
+        start, or nobody wants to know any more.
+        """
+        trip = leg.request.trip
+        assert trip is not None, "the caller asks only for legs of trips"
+        wait_s = RETRY_FIRST_S
+        while is_open() and self._clock.now() < leg.start:
+            outcome = await voting.learn() or await voting.settle(Outcome.ABORT)
+            if outcome is not None:
+                return outcome
+            await self._clock.sleep_until(
+                min(self._clock.now_precise() + wait_s * self._fraction(trip), leg.start)
+            )
+            wait_s = min(2 * wait_s, RETRY_MAX_S)
+        return None
+
+    def _voting(self, trip: TripRef, question: str) -> TripVoting:
+        """One proposer for one question. The epoch is new with each start of the daemon and the
+        number with each proposer, so no ballot is ever used twice, not by two legs of one trip here
+        either.
+        """
+        name = f"{self._calendar.site}:{self._calendar.epoch}:{next(self._proposers)}"
+        return TripVoting(question, self._ports(trip), name, keep_until=trip.ends_at)
 
     # -- cancelled trips ---------------------------------------------------------------------------
 
@@ -183,17 +197,19 @@ class TripKeeper:
                 assert self._group is not None, "open() comes first"
                 self._group.create_task(self._check(entry), name="cancelled?")
 
-    async def _check(self, reservation: Reservation) -> None:
-        trip = reservation.request.trip
-        assert trip is not None, "must_ask was true"
-        voting = TripVoting(
-            trip.cancellation, self._ports(trip), self._calendar.site, keep_until=trip.ends_at
-        )
-        if await voting.learn() is Outcome.COMMIT:
-            log.info("the trip of %s was cancelled", reservation.reservation_id)
-            events = self._calendar.decide_release(
-                reservation.reservation_id, None, self._clock.now()
-            )
+    async def _check(self, leg: Reservation) -> None:
+        """Ask whether the trip was cancelled as a whole, else have it settled that it was not: who
+        runs a leg and who releases one must not have heard different majorities.
+        """
+        trip = leg.request.trip
+        if trip is None:
+            return
+        reservation_id = leg.reservation_id
+        voting = self._voting(trip, trip.cancellation)
+        outcome = await self._find_out(voting, leg, lambda: self._is_committed(reservation_id))
+        if outcome is Outcome.COMMIT and self._is_committed(reservation_id):
+            log.info("the trip of %s was cancelled", reservation_id)
+            events = self._calendar.decide_release(reservation_id, None, self._clock.now())
             await self._record(events).durable()
 
     # -- inside ------------------------------------------------------------------------------------
@@ -216,8 +232,14 @@ class TripKeeper:
         await self._record(events).durable()
 
     def _is_held(self, reservation_id: str) -> bool:
+        return self._state_of(reservation_id) is ReservationState.HELD
+
+    def _is_committed(self, reservation_id: str) -> bool:
+        return self._state_of(reservation_id) is ReservationState.COMMITTED
+
+    def _state_of(self, reservation_id: str) -> ReservationState | None:
         entry = self._calendar.reservations.get(reservation_id)
-        return entry is not None and entry.state is ReservationState.HELD
+        return None if entry is None else entry.state
 
     def _ports(self, trip: TripRef) -> dict[str, CalendarPort]:
         """The acceptors' calendars; this site's own without a wire."""

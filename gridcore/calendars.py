@@ -194,6 +194,8 @@ class Calendar(CalendarBook):
         refusal = self._refuse_change(reservation, "amend")
         if refusal is None and reservation.end <= now:
             refusal = self._refuse_state(reservation, "amend", "its time is over")
+        if refusal is None and request.trip != reservation.request.trip:
+            refusal = self._refuse_state(reservation, "amend", "a leg stays a leg of its trip")
         if refusal is not None:
             return refusal, ()
         searched = self._room_for(reservation_id, room)

@@ -9,6 +9,7 @@ when its start has come. (docs/protocol.md; ``gridcore.trip_consensus``)
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ log = logging.getLogger(__name__)
 RETRY_MIN_S: Final = 0.5
 RETRY_MAX_S: Final = 8.0
 """Pauses between two rounds of a doubt: doubled each time, up to this."""
-CHECK_BEFORE_S: Final = 5
+CHECK_BEFORE_S: Final = 10
 """How long before its start a committed leg asks whether its trip was cancelled meanwhile."""
 
 
@@ -75,6 +76,7 @@ class TripPart:
         self._clock = parts.clock
         self.states: dict[str, AcceptorState] = {}
         """By attempt: what this manager promised and accepted as an acceptor."""
+        self._proposers = itertools.count(1)
         self._checked: dict[str, None] = {}
         """Committed groups that were asked about, as far as they are still in the book."""
 
@@ -141,7 +143,7 @@ class TripPart:
         voting = TripVoting(
             trip.instance,
             self._ports(trip),
-            self._parts.proposer,
+            self._proposer(),
             keep_until=max(trip.ends_at, group.reservation.end),
         )
         wait_s = RETRY_MIN_S
@@ -171,17 +173,37 @@ class TripPart:
         self._parts.carry_on()
 
     async def _check(self, group_id: str) -> None:
-        """Let a committed leg go when its trip was cancelled and nobody could tell."""
-        trip = self._book.groups[group_id].reservation.request.trip
-        assert trip is not None, "asks_first was true"
+        """Let a committed leg go when its trip was cancelled and nobody could tell; have it settled
+        that it was not, so that no other leg hears otherwise.
+        """
+        reservation = self._book.groups[group_id].reservation
+        trip = reservation.request.trip
+        if trip is None:
+            return
         voting = TripVoting(
-            trip.cancellation, self._ports(trip), self._parts.proposer, keep_until=trip.ends_at
+            trip.cancellation, self._ports(trip), self._proposer(), keep_until=trip.ends_at
         )
-        if await voting.learn() is Outcome.COMMIT:
-            log.info("the trip of %s was cancelled", group_id)
-            events = self._book.decide_release(group_id, None, self._clock.now())
-            await self._parts.record(events, True).durable()
-            self._parts.carry_on()
+        wait_s = RETRY_MIN_S
+        while self._is_committed(group_id) and self._clock.now() < reservation.start:
+            outcome = await voting.learn() or await voting.settle(Outcome.ABORT)
+            if outcome is Outcome.COMMIT and self._is_committed(group_id):
+                log.info("the trip of %s was cancelled", group_id)
+                events = self._book.decide_release(group_id, None, self._clock.now())
+                await self._parts.record(events, True).durable()
+                self._parts.carry_on()
+            if outcome is not None:
+                return
+            wake_at = self._clock.now_precise() + wait_s
+            await self._clock.sleep_until(min(wake_at, float(reservation.start)))
+            wait_s = min(2 * wait_s, RETRY_MAX_S)
+
+    def _proposer(self) -> str:
+        """A name for one question's proposer: no two share a ballot."""
+        return f"{self._parts.proposer}:{next(self._proposers)}"
+
+    def _is_committed(self, group_id: str) -> bool:
+        group = self._book.groups.get(group_id)
+        return group is not None and group.reservation.state is ReservationState.COMMITTED
 
     def _is_open(self, group_id: str) -> bool:
         group = self._book.groups.get(group_id)

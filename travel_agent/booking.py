@@ -16,7 +16,7 @@ and finishes or undoes; what nobody resumes lets itself go when the holds expire
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -27,12 +27,12 @@ from gridcore.itineraries import Itinerary, Leg, LegState, Transport, TripState
 from gridcore.metajobs import Metajob
 from gridcore.planning import Plan
 from gridcore.reservations import Acceptor, Decline, DeclineRule, Reservation, TripRef
-from gridcore.timetext import format_utc
 from gridcore.trip_consensus import Outcome
 from gridio.clock import Clock
 from travel_agent.deciding import OutcomeOpenError, acceptors_of, decide
+from travel_agent.jitter import jitter_s
 from travel_agent.news import Listener, News, Step, deaf
-from travel_agent.searching import Destination, Search, window_request
+from travel_agent.searching import Destination, Search, plan_text, window_request
 from travel_agent.trip_events import (
     AskedLeg,
     HoldsAsked,
@@ -55,8 +55,6 @@ time, so that this is several seconds.
 """
 CANCELLED: Final = "cancelled"
 """The reason of an undo that the user asked for."""
-JITTER_STEP_S: Final = 0.1
-"""Attempt n waits up to n times this long, so that competing travellers fall out of step."""
 
 
 class Booking:
@@ -77,6 +75,7 @@ class Booking:
         self._metajob = metajob
         self._trip_id = trip_id
         self._run_id = run_id
+        self._questions = itertools.count(1)
         self._destinations = destinations
         self._search = search
         self._log = log
@@ -103,7 +102,7 @@ class Booking:
             plan = await self._search.propose()
             if isinstance(plan, Decline):
                 return await self._give_up(itinerary, plan)
-            self._tell(News(step=Step.PLANNED, text=_plan_text(plan), attempt=attempt))
+            self._tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=attempt))
             held, refusals = await self._hold_all(plan, attempt)
             if not refusals:
                 legs = tuple(self._leg(name, held[name], LegState.HELD) for name in held)
@@ -116,7 +115,9 @@ class Booking:
             await self._let_go(held, attempt)
             refusal = next(iter(refusals.values()))
             await self._search.learn(refusals)
-            await self._clock.sleep_until(self._clock.now_precise() + self._jitter_s(attempt))
+            await self._clock.sleep_until(
+                self._clock.now_precise() + jitter_s(self._trip_id, attempt)
+            )
         return await self._give_up(itinerary, refusal)
 
     async def commit(
@@ -126,7 +127,7 @@ class Booking:
         decided otherwise. Saying it again, after a crash as well, leads to the same end.
         """
         trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
-        outcome = await decide(trip, self._destinations, self._clock, run_id=self._run_id)
+        outcome = await decide(trip, self._destinations, self._clock, run_id=self._proposer())
         if outcome is Outcome.ABORT:
             message = "the holds' lifetime ended before the trip was decided"
             return await self.undo(itinerary, Decline(rule=DeclineRule.CHANGED, message=message))
@@ -138,7 +139,7 @@ class Booking:
             reason = f"a hold was lost before its commit: {refusals[0].message}"
             lost = Decline(rule=DeclineRule.CHANGED, message=reason)
             await self._log.write(UndoAsked(reason=reason))
-            await self._call_off(trip)
+            await self._call_off(trip, itinerary)
             return await self.undo(itinerary, lost)
         booked = tuple(
             self._leg(leg.name, each, LegState.BOOKED)
@@ -162,10 +163,10 @@ class Booking:
         await self._log.write(UndoAsked(reason=why.message if why else CANCELLED))
         trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
         outcome = await decide(
-            trip, self._destinations, self._clock, run_id=self._run_id, wish=Outcome.ABORT
+            trip, self._destinations, self._clock, run_id=self._proposer(), wish=Outcome.ABORT
         )
         if outcome is Outcome.COMMIT:
-            await self._call_off(trip)
+            await self._call_off(trip, itinerary)
         return await self.undo(itinerary, why)
 
     async def cancel(
@@ -176,7 +177,7 @@ class Booking:
         """
         await self._log.write(UndoAsked(reason=CANCELLED))
         trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
-        await self._call_off(trip)
+        await self._call_off(trip, itinerary)
         return await self.undo(itinerary, None)
 
     async def undo(self, itinerary: Itinerary, why: Decline | None) -> Itinerary:
@@ -200,12 +201,24 @@ class Booking:
             return replace(itinerary, legs=released).moved_to(TripState.CANCELLED)
         return itinerary.declined(why)
 
-    async def _call_off(self, trip: TripRef) -> None:
+    async def _call_off(self, trip: TripRef, itinerary: Itinerary) -> None:
         """Have the acceptors remember that a decided trip is cancelled, for sites that cannot be
-        told now: they ask before their leg starts.
+        told now: they ask before their leg starts. When they have settled that it was not, because
+        the start is near, the legs begin, and are ended one by one like any that run.
         """
-        question = trip.cancellation
-        await decide(trip, self._destinations, self._clock, run_id=self._run_id, question=question)
+        outcome = await decide(
+            trip,
+            self._destinations,
+            self._clock,
+            run_id=self._proposer(),
+            question=trip.cancellation,
+        )
+        if outcome is Outcome.ABORT:
+            await self._clock.sleep_until(max(leg.start for leg in itinerary.legs))
+
+    def _proposer(self) -> str:
+        """A name for one question's proposer: no two share a ballot, in this run or another."""
+        return f"{self._run_id}.{next(self._questions)}"
 
     # -- one attempt -------------------------------------------------------------------------------
 
@@ -359,13 +372,6 @@ class Booking:
             ends_at=max(each.start for each in legs) + length_s,
         )
 
-    def _jitter_s(self, attempt: int) -> float:
-        """A fraction of the attempt's longest wait, fixed by the trip's name: chance is not needed
-        to fall out of step, only difference.
-        """
-        digest = hashlib.sha256(f"{self._trip_id}.{attempt}".encode()).digest()
-        return attempt * JITTER_STEP_S * digest[0] / 255
-
     def _planned_leg(self, plan: Plan, name: str) -> Leg:
         planned = next(each for each in plan.legs if each.name == name)
         end = planned.start + self._metajob.duration_s + self._metajob.guard_s
@@ -390,8 +396,3 @@ class Booking:
             reservation_id=reservation.reservation_id,
             contact=reservation.contact,
         )
-
-
-def _plan_text(plan: Plan) -> str:
-    shares = ", ".join(f"{leg.nodes} at {leg.name}" for leg in plan.legs)
-    return f"{shares}, from {format_utc(plan.start)}"

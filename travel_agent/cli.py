@@ -208,21 +208,21 @@ def fetch(
 
 @app.command()
 def sites(
+    trade: Annotated[bool, typer.Option("--trade", help="Who lent, who borrowed.")] = False,
     as_json: JsonOption = False,
     transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
     """Show the machines of your list: reachable, as whom, for how much, with which clock."""
-    from travel_agent.rendering import site_json, sites_table
+    from travel_agent.rendering import site_json, sites_table, trade_table
 
     async def go(agent: TravelAgent) -> None:
         reports = await agent.sites()
         if as_json:
             _print_json({"sites": [site_json(each) for each in reports]})
-        else:
-            _console().print(sites_table(reports))
-            for report in reports:
-                if report.problem:
-                    typer.echo(f"{report.machine.machine}: {report.problem}", err=True)
+            return
+        _console().print(trade_table(reports) if trade else sites_table(reports))
+        for report in (each for each in reports if each.problem):
+            typer.echo(f"{report.machine.machine}: {report.problem}", err=True)
 
     _run(go, as_json, transport)
 

@@ -57,7 +57,8 @@ async def decide(
 ) -> Outcome:
     """Have ``wish`` chosen, or learn what was. Saying it again leads to the same outcome.
 
-    ``run_id`` names this run of the program: no two runs may share a ballot. ``question``: what is
+    ``run_id`` names this proposer and no other, in this run of the program or another: no two may
+    share a ballot. ``question``: what is
     decided, default whether the attempt is committed (else ``trip.cancellation``).
 
     ``OutcomeOpenError``: a majority could not be heard, so nobody knows yet; the sites settle it

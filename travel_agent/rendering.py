@@ -87,6 +87,17 @@ def site_json(report: SiteReport) -> dict[str, Any]:
             "price_per_node_hour": description.millicredits_per_node_hour,
             "software": description.software,
         }
+        if description.is_manager:
+            found["trade"] = [
+                {
+                    "member": each.member,
+                    "lent_node_s": each.lent_node_s,
+                    "borrowed_node_s": each.borrowed_node_s,
+                    "local_node_s": each.local_node_s,
+                    "balance_node_s": each.balance_node_s,
+                }
+                for each in description.trade
+            ]
     if report.skew is not None:
         found["skew_s"] = round(report.skew.skew_s, 6)
         found["skew_uncertainty_s"] = round(report.skew.uncertainty_s, 6)
@@ -158,6 +169,28 @@ def sites_table(reports: list[SiteReport]) -> Table:
             skew,
             report.reached_by,
         )
+    return table
+
+
+def trade_table(reports: list[SiteReport]) -> Table:
+    """The balance of trade that each manager keeps, in node-seconds."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("manager", overflow="fold")
+    table.add_column("member", overflow="fold")
+    for heading in ("lent", "borrowed", "own work", "balance"):
+        table.add_column(f"{heading} (node s)", justify="right")
+    for report in reports:
+        for each in report.description.trade if report.description is not None else ():
+            table.add_row(
+                report.machine.machine,
+                each.member,
+                str(each.lent_node_s),
+                str(each.borrowed_node_s),
+                str(each.local_node_s),
+                f"{each.balance_node_s:+d}",
+            )
     return table
 
 

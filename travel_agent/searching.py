@@ -281,3 +281,9 @@ def _news_of(name: str, answer: Availability | Decline) -> News:
         f" from {format_utc(first.start)}, {first.unit_price_millicredits} millicredits a node"
     )
     return News(step=Step.OFFERED, place=name, text=text)
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan in one line, for people."""
+    shares = ", ".join(f"{leg.nodes} at {leg.name}" for leg in plan.legs)
+    return f"{shares}, from {format_utc(plan.start)}"
