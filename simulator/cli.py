@@ -16,6 +16,7 @@ import typer
 from gridcore.errors import GridError, InputError
 from simulator.studies.command import study
 from simulator.torture_cli import crashes, torture
+from simulator.tree_cli import tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,7 @@ def _gurlab() -> None:
 app.command()(study)
 app.command()(torture)
 app.command()(crashes)
+app.command()(tree)
 
 
 @app.command()

@@ -32,9 +32,9 @@ from gridio.clock import Clock
 from gridio.publishing import COALESCE_S, CalendarPublisher
 
 SITE_RULES: Final = CalendarRules(
-    horizon_s=40_000, hold_ttl_min_s=2, hold_ttl_max_s=60, hold_margin_s=1, tombstone_s=600
+    horizon_s=9_000, hold_ttl_min_s=2, hold_ttl_max_s=60, hold_margin_s=1, tombstone_s=600
 )
-PUBLISHED: Final = SlotLadder.parse("30x60, 30x600, *x3600")
+PUBLISHED: Final = SlotLadder.parse("30x60, 12x600, *x3600")
 """What the agents and managers of a tree publish."""
 
 

@@ -74,6 +74,14 @@ class TreeManager:
         """Its calendar as it stands now."""
         return self.live.calendar_port(caller)
 
+    def living_port(self, caller: Caller) -> CalendarPort:
+        """The same for somebody who does not come over the wire; ``UnavailableError`` while it is
+        dead.
+        """
+        if not self.is_up:
+            raise UnavailableError(f"{self.name} is down")
+        return self.calendar_port(caller)
+
     def begin(self) -> None:
         """Come to life from whatever is on the disk."""
         self._journal = MemoryJournal(self._disk)
