@@ -34,8 +34,12 @@ from gridio.publishing import COALESCE_S, CalendarPublisher
 SITE_RULES: Final = CalendarRules(
     horizon_s=9_000, hold_ttl_min_s=2, hold_ttl_max_s=60, hold_margin_s=1, tombstone_s=600
 )
-PUBLISHED: Final = SlotLadder.parse("30x60, 12x600, *x3600")
+PUBLISHED: Final = SlotLadder.parse("15x60, 8x600, *x3600")
 """What the agents and managers of a tree publish."""
+HEARTBEAT_S: Final = 90.0
+"""Agents without news are heard of this often, just within what their managers take for silence:
+most of a run in virtual time would otherwise be heartbeats.
+"""
 
 
 class TreeSite:
@@ -50,7 +54,7 @@ class TreeSite:
         self._events: list[CalendarEvent] = []
         self._lives = 0
         self.calendar = self._fresh()
-        self.publisher = CalendarPublisher(self.summary, clock, coalesce_s=stale_s)
+        self.publisher = self._publisher()
 
     def restart(self) -> None:
         """Come back from the journal, in a new epoch; every subscription was lost meanwhile."""
@@ -59,7 +63,7 @@ class TreeSite:
         for event in self._events:
             self.calendar.apply(event)
         self.calendar.validate()
-        self.publisher = CalendarPublisher(self.summary, self.clock, coalesce_s=self._stale_s)
+        self.publisher = self._publisher()
         self.is_up = True
 
     def carry_out(self, events: Iterable[CalendarEvent]) -> None:
@@ -86,6 +90,11 @@ class TreeSite:
     def calendar_port(self, caller: Caller) -> CalendarPort:
         """For one caller."""
         return _TreePort(self, caller)
+
+    def _publisher(self) -> CalendarPublisher:
+        return CalendarPublisher(
+            self.summary, self.clock, coalesce_s=self._stale_s, heartbeat_s=HEARTBEAT_S
+        )
 
     def _fresh(self) -> Calendar:
         return Calendar(
