@@ -129,6 +129,14 @@ class UpkeepWorld:
             await self.agent.tick()
         await self._turns()
 
+    async def pass_time(self, seconds: int) -> None:
+        """Let time pass as a daemon sees it, which wakes whenever something is due."""
+        end = self.clock.now_precise() + seconds
+        while (now := self.clock.now_precise()) < end:
+            due = self.clock.next_wake_up
+            moments = [end, await self.agent.tick(), *([] if due is None else [due])]
+            await self.tick(max(min(moments) - now, 0.25))
+
     async def _turns(self) -> None:
         for _ in range(20):
             await self.clock.sleep_until(0)
