@@ -29,13 +29,16 @@ def tree(
     stale_s: Annotated[
         float, typer.Option(min=0.0, max=60.0, help="How long agents hold back their news.")
     ] = 0.05,
+    load: Annotated[
+        float, typer.Option(min=0.01, max=10.0, help="Share of all nodes that is asked for.")
+    ] = 0.5,
     with_growth: Annotated[
         bool, typer.Option("--growth/--no-growth", help="Also trees of 10 to 10,000 nodes.")
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Figures as JSON.")] = False,
 ) -> None:
     """Book through a tree of three levels with faults: messages, hits of the shadows, promises."""
-    from simulator.tree_study import TreePlan, growth, run_tree
+    from simulator.tree_study import TreePlan, growth, interval_for, run_tree
     from simulator.tree_wire import TreeWeather
 
     plan = TreePlan(
@@ -43,6 +46,7 @@ def tree(
         nodes=nodes,
         requests=requests,
         seed=seed,
+        interval_s=interval_for(load, agents * nodes),
         weather=TreeWeather(loss=loss, doubles=doubles),
         restarts=restarts,
         stale_s=stale_s,

@@ -33,6 +33,8 @@ TRAVELLER: Final = Caller(subject="/O=grid/OU=users/CN=traveller", login="travel
 LEAD_S: Final = 150
 """No traveller asks for a start nearer than this; hold, commit and retries need it in bad weather.
 """
+NODES_ASKED_MAX: Final = 80
+DURATIONS_S: Final = (60, 1_800)
 TRIES_MAX: Final = 60
 PAUSE_S: Final = 2.0
 HORIZONS_S: Final = (600, 1_800, 3_600, SITE_RULES.horizon_s)
@@ -50,7 +52,7 @@ class TreePlan:
     seed: int = 1
     interval_s: float = 1.0
     """Mean pause between two travellers."""
-    nodes_asked_max: int = 80
+    nodes_asked_max: int = NODES_ASKED_MAX
     weather: TreeWeather = field(default_factory=TreeWeather)
     restarts: int = 0
     """Deaths of agents and of managers, in turn, spread over the run."""
@@ -107,6 +109,12 @@ class TreeResult:
         """Over all horizons."""
         hits = sum(each.hits for each in self.by_horizon.values())
         return hits / max(1, self.booked)
+
+
+def interval_for(load: float, nodes: int) -> float:
+    """The mean pause between travellers that asks for the share ``load`` of all node-seconds."""
+    asked_node_s = (1 + NODES_ASKED_MAX) / 2 * sum(DURATIONS_S) / 2
+    return asked_node_s / (load * nodes)
 
 
 def run_tree(plan: TreePlan) -> TreeResult:
@@ -179,7 +187,7 @@ class _Study:
         world, chance, result = self._world, self._chance, self._result
         now = world.clock.now()
         ahead_s = LEAD_S + int(chance.random() ** 2 * (SITE_RULES.horizon_s - 3_000))
-        duration_s = chance.randrange(60, 1_800)
+        duration_s = chance.randrange(*DURATIONS_S)
         request = ReservationRequest(
             request_id=f"wish-{number}",
             account="physics",
