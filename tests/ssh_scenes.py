@@ -18,6 +18,7 @@ from gridio.rpc.server import GridServer
 from gridio.ssh.private_socket import FOLDER_PREFIX
 from gridio.ssh.ssh_site import SshSite
 from tests.fake_services import FakeSite
+from tests.grid_world import until
 from tests.sshd_world import Sshd, SshUser
 
 
@@ -70,6 +71,32 @@ def ssh_threads() -> list[str]:
 def ssh_folders(base: Path) -> list[Path]:
     """Folders of local sockets that connections of ours have left."""
     return sorted(base.glob(f"{FOLDER_PREFIX}*"))
+
+
+@asynccontextmanager
+async def a_scene_left_clean(folder: Path, run_folder: Path) -> AsyncIterator[SshScene]:
+    """A local site; afterwards nothing of the laptop's may be left, whose sockets lie in
+    ``run_folder``.
+    """
+    async with a_local_site(folder) as made:
+        yield made
+        until(lambda: not ssh_threads(), "the end of every thread")
+        assert ssh_folders(run_folder) == []
+        until(lambda: not made.sshd.executed(), "the end of every bridge")
+
+
+def bridges(scene: SshScene) -> list[int]:
+    """Processes of this user that are bridges to the scene's site."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if str(scene.socket).encode() in words:
+                found.append(int(entry.name))
+    return found
 
 
 def answering(*words: str) -> Callable[[object], list[str]]:
