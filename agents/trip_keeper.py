@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 CHECK_BEFORE_S: Final = 10
 """How long before its start a leg is asked about: late enough to see any cancellation that matters,
 early enough to hear from slow acceptors."""
+CHECK_TURN_S: Final = 1
+"""Each participant asks this long after the one before it."""
 
 Connect = Callable[[str, str], SiteConnection]
 """Makes the connection to another site, by its name and endpoint, as this site."""
@@ -176,9 +178,15 @@ class TripKeeper:
         """A leg is committed: shortly before its start the acceptors are asked whether the whole
         trip was cancelled while this site could not be told.
         """
-        if self.must_ask(reservation):
-            check_at = reservation.start - CHECK_BEFORE_S
-            heapq.heappush(self._checks, (check_at, reservation.reservation_id))
+        trip = reservation.request.trip
+        if trip is None or not trip.acceptors:
+            return
+        check_at = reservation.start - CHECK_BEFORE_S
+        if self._calendar.site in trip.participants:
+            # One after the other: the first settles the question, the others only learn.
+            turn = trip.participants.index(self._calendar.site)
+            check_at += min(turn * CHECK_TURN_S, CHECK_BEFORE_S // 2)
+        heapq.heappush(self._checks, (check_at, reservation.reservation_id))
 
     def next_check(self) -> Instant | None:
         """When the next such question is due."""
