@@ -1,5 +1,4 @@
-"""Waiting for the first of two things: an instant, or somebody who says that something has changed.
-"""
+"""Waiting for an instant, or for somebody who says that something has changed."""
 
 from __future__ import annotations
 

@@ -188,16 +188,17 @@ class TravelAgent:
 
         async def undo() -> None:
             story = log.story
-            if story.is_undoing:
-                await resume(story, booking, destinations, log)
-            elif story.state is TripState.HELD:
-                await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
-            elif story.state is TripState.BOOKED:
-                await booking.cancel(story.itinerary(), story.attempt, story.acceptors)
-            elif not story.state.is_over:
-                await resume(story, booking, destinations, log)
+            async with asyncio.timeout(CLEAN_UP_S):
+                if story.is_undoing:
+                    await resume(story, booking, destinations, log)
+                elif story.state is TripState.HELD:
+                    await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
+                elif story.state is TripState.BOOKED:
+                    await booking.cancel(story.itinerary(), story.attempt, story.acceptors)
+                elif not story.state.is_over:
+                    await resume(story, booking, destinations, log)
 
-        task = asyncio.ensure_future(asyncio.wait_for(undo(), CLEAN_UP_S))
+        task = asyncio.ensure_future(undo())
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:

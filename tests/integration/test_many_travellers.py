@@ -81,6 +81,7 @@ def check_every_second(grid: GridWorld, site: str) -> None:
                 continue
 
 
+@pytest.mark.timeout(300)
 async def test_two_hundred_bookings_at_once_promise_nothing_twice(grid: GridWorld) -> None:
     """All bookings finish, booked or declined; what is booked stands whole in the sites' books,
     what is declined is absent from them; no second has more nodes promised than there are; and no
