@@ -77,7 +77,9 @@ class Chronicle:
         self.tell(party, "!! " + template, *parts)
 
     def broken(self, rule: str, text: str, *about: str) -> None:
-        """A promise is broken."""
+        """A promise is broken. Not any more once the world is over, and only clears up."""
+        if self._loop.is_ending:
+            return
         violation = Violation(rule=rule, text=text, at_s=self._loop.time(), about=about)
         if all((each.rule, each.text) != (rule, text) for each in self.violations):
             self.violations.append(violation)

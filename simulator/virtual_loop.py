@@ -128,7 +128,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """See asyncio; dropped when its owner has ended by then."""
-        return super().call_soon(self._run_owned, callback, args, context=context)
+        held: list[asyncio.Handle] = []
+        held.append(super().call_soon(self._run_owned, held, callback, args, context=context))
+        return held[0]
 
     def call_at(
         self,
@@ -138,7 +140,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """See asyncio; dropped when its owner has ended by then."""
-        return super().call_at(when, self._run_timer, callback, args, context=context)
+        held: list[asyncio.Handle] = []
+        handle = super().call_at(when, self._run_timer, held, callback, args, context=context)
+        held.append(handle)
+        return handle
 
     def call_soon_threadsafe(
         self,
@@ -161,24 +166,47 @@ class VirtualLoop(asyncio.BaseEventLoop):
             done.set_exception(fault)
         return done
 
-    def _run_owned(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        if self._is_deferred(callback, args):
+    def _run_owned(
+        self,
+        held: list[asyncio.Handle],
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+    ) -> None:
+        if self._is_deferred(held, callback, args):
             return
         if self._may_run():
             callback(*args)
         else:
             self._dropped.append((callback, args, contextvars.copy_context()))
 
-    def _run_timer(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        if not self._is_deferred(callback, args) and self._may_run():
+    def _run_timer(
+        self,
+        held: list[asyncio.Handle],
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+    ) -> None:
+        if not self._is_deferred(held, callback, args) and self._may_run():
             callback(*args)
 
-    def _is_deferred(self, callback: Callable[..., object], args: tuple[Any, ...]) -> bool:
+    def _is_deferred(
+        self,
+        held: list[asyncio.Handle],
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+    ) -> bool:
+        """True when the owner is paused. ``held`` is the callback's handle: whoever cancels it
+        before the callback runs after the pause is heard.
+        """
         owner = OWNER.get()
         if owner is None or self.is_ending:
             return False
         context = contextvars.copy_context()
-        return owner.defers(lambda: self.call_soon(callback, *args, context=context))
+
+        def unless_cancelled() -> None:
+            if not held[0].cancelled():
+                callback(*args)
+
+        return owner.defers(lambda: self.call_soon(unless_cancelled, context=context))
 
     def _may_run(self) -> bool:
         owner = OWNER.get()
@@ -223,6 +251,9 @@ async def _end_everything(loop: VirtualLoop) -> None:
     while they do, for what will never come: they are cancelled again.
     """
     own = asyncio.current_task()
+    # First what was due, so that no task is cancelled before it has begun: Python warns of that.
+    loop.run_the_dropped()
+    await _pass(loop, RESOLUTION_S)
     for _ in range(ENDING_ROUNDS_MAX):
         left = [task for task in loop.tasks() if task is not own]
         if not left:
@@ -230,7 +261,11 @@ async def _end_everything(loop: VirtualLoop) -> None:
         for task in left:
             task.cancel()
         loop.run_the_dropped()
-        patience = loop.create_future()
-        loop.call_later(ENDING_PATIENCE_S, patience.set_result, None)
-        await patience
+        await _pass(loop, ENDING_PATIENCE_S)
     raise DeadlockError(f"{len(left)} tasks do not end, the first is {left[0].get_name()}")
+
+
+async def _pass(loop: VirtualLoop, seconds: float) -> None:
+    waiter = loop.create_future()
+    loop.call_later(seconds, waiter.set_result, None)
+    await waiter

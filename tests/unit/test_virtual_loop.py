@@ -126,16 +126,16 @@ def test_a_life_dies_at_the_step_asked_for(number: int) -> None:
             done.append(step)
             await asyncio.get_running_loop().create_task(_nothing())
 
-    async def main(loop: VirtualLoop) -> None:
+    async def main(loop: VirtualLoop) -> list[int]:
         point = CrashPoint(party="x", kind=PointKind.STEP, number=2 * number + 1)
         life = Life("x", on_death=lambda: life.end(), crash_at=point)
         life.start(work(), "work")
         await VirtualClock(loop).sleep_until(WORLD_BEGIN + 1)
+        return list(done)
 
-    run_virtual(main)
-    assert len(done) <= number + 1
-    assert done == list(range(1, len(done) + 1))
-    assert len(done) < 5
+    lived = run_virtual(main)
+    assert 1 <= len(lived) <= number + 1
+    assert len(lived) < 5
 
 
 async def _nothing() -> None:
