@@ -109,9 +109,9 @@ def check_trips(world: World, record: WorldRecord, *, is_final: bool) -> None:
         world.chronicle.broken(ATOMIC, f"{trip_id} is torn: {legs}", trip_id)
 
 
-def start_s(site: SimulatedSite, promise: Promise) -> float:
-    """Virtual second of a leg's start, by its site's clock."""
-    return promise.reservation.start - WORLD_BEGIN - site.clock.offset_s()
+def start_s(site: SimulatedSite, promise: Promise, at_s: float | None = None) -> float:
+    """Virtual second of a leg's start, by its site's clock as that is set at ``at_s`` (now)."""
+    return promise.reservation.start - WORLD_BEGIN - site.clock.offset_s(at_s)
 
 
 def _excuse(world: World, books: TripBooks, *, is_cancelled: bool) -> str:
@@ -134,7 +134,8 @@ def _excuse(world: World, books: TripBooks, *, is_cancelled: bool) -> str:
             return "cancelled out of reach until its start"
         return ""
     for site, each in lost:
-        begin_s, ended_s = start_s(site, each), each.ended_at or 0.0
+        ended_s = each.ended_at or 0.0
+        begin_s = start_s(site, each, ended_s)
         if (
             each.state is not ReservationState.EXPIRED
             or ended_s < begin_s - 1.0

@@ -47,11 +47,11 @@ class VirtualClock:
         """The current moment with its fraction."""
         return WORLD_BEGIN + self._loop.time() + self.offset_s()
 
-    def offset_s(self) -> float:
-        """How far ahead of the true time it is now."""
+    def offset_s(self, at_s: float | None = None) -> float:
+        """How far ahead of the true time it is at virtual second ``at_s``, by default now."""
         if not self._steps:
             return self._skew_s
-        time = self._loop.time()
+        time = self._loop.time() if at_s is None else at_s
         return self._skew_s + sum(step.by_s for step in self._steps if step.at_s <= time)
 
     async def sleep_until(self, instant: float) -> None:
