@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agents.job_table import JobTable
 from gridcore.calendar_rules import ResourceClass
+from gridcore.reservations import ReservationState
 from gridio.ids import SeededIds
 from gridio.journal_memory import Disk, MemoryJournal
 from gridio.publishing import HEARTBEAT_S
@@ -20,6 +21,7 @@ from local_sched.site_scheduler import site_scheduler
 from simulator.simulated_site import CLASS_NAME
 from simulator.site_ledger import COMMITTED, EARLY, HELD, OVER_COMMITTED
 from simulator.trip_checkers import check_logs, check_status, check_trips
+from simulator.virtual_clock import WORLD_BEGIN
 
 if TYPE_CHECKING:
     from simulator.simulated_site import SimulatedSite
@@ -151,6 +153,15 @@ def _check_machine(world: World, site: SimulatedSite) -> None:
         if begun < promise.reservation.start or not promise.was(COMMITTED):
             world.chronicle.broken(
                 EARLY, f"{site.name}: {job_id} ran from {begun:.3f}", site.name, job_id
+            )
+        begun_s = begun - WORLD_BEGIN - site.clock.offset_s()
+        released_s = promise.since(ReservationState.RELEASED)
+        if released_s is not None and begun_s > released_s + 1.0 and not site.plan.clock_steps:
+            world.chronicle.broken(
+                EARLY,
+                f"{site.name}: {job_id} ran in a reservation that had been released",
+                site.name,
+                job_id,
             )
     if site.plan.clock_steps:
         return  # Its own clock says when tasks ran; after a step those times cannot be compared.

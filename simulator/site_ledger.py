@@ -223,7 +223,9 @@ class SiteLedger:
         if inside is None:
             return
         begin = max(entry.starting.at, launch.start_not_before or 0.0)
-        if begin < inside.reservation.start or inside.state is not COMMITTED:
+        # A release that came while the start was being written stops the task before it begins;
+        # whether it did is seen at the machine (``checkers``).
+        if begin < inside.reservation.start or not inside.was(COMMITTED):
             self._chronicle.broken(
                 EARLY,
                 f"{self.site}: {launch.job_id} starts at {begin:.3f} inside a reservation that is"
