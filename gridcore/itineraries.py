@@ -99,6 +99,8 @@ class Leg:
 
     name: str
     """Unique within the trip: the machine, or the stage of a pipeline."""
+    machine: str
+    """The metajob's name for where it is."""
     site: str
     nodes: int
     interval: Interval
@@ -117,6 +119,7 @@ class Leg:
 
     def __post_init__(self) -> None:
         check_id("leg name", self.name)
+        check_id("machine", self.machine)
         check_id("site", self.site)
         if self.nodes < 1:
             raise InputError(f"leg {self.name} has {self.nodes} nodes", hint="at least 1")

@@ -136,6 +136,11 @@ class Metajob:
         it."""
         return next((m for m in self.machines if m.machine == name), None)
 
+    def length_s(self, leg: str) -> int:
+        """How long the leg called ``leg`` is reserved, guard band included."""
+        stage = next((s for s in self.stages if s.name == leg), None)
+        return (self.duration_s if stage is None else stage.duration_s) + self.guard_s
+
     def task_for(self, machine: str, stage: str | None = None) -> TaskSpec | None:
         """What runs at ``machine`` (in ``stage``): the stage's task, else the machine's, else the
         metajob's."""

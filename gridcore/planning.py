@@ -38,6 +38,8 @@ class PlannedLeg:
     """One site's part of a plan; nobody has promised it yet."""
 
     name: str
+    """Of the leg: its machine, or its stage of a pipeline."""
+    machine: str
     nodes: int
     start: Instant
     price_millicredits: int
@@ -45,10 +47,14 @@ class PlannedLeg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A common start and a distribution of nodes, in the order of the shares."""
+    """Starts and a distribution of nodes, in the order of the shares or stages; never empty."""
 
-    start: Instant
     legs: tuple[PlannedLeg, ...]
+
+    @property
+    def start(self) -> Instant:
+        """First second of the first leg; of every leg where they start together."""
+        return min(leg.start for leg in self.legs)
 
     @property
     def price_millicredits(self) -> int:
@@ -244,10 +250,11 @@ def _distribute(
     legs = tuple(
         PlannedLeg(
             name=share.name,
+            machine=share.name,
             nodes=nodes[share.name],
             start=start,
             price_millicredits=offers[share.name].price_millicredits(nodes[share.name]),
         )
         for share in shares
     )
-    return Plan(start=start, legs=legs)
+    return Plan(legs=legs)

@@ -17,22 +17,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from gridcore.errors import GridError, NotAuthorisedError, UnavailableError
-from gridcore.instants import Interval
-from gridcore.itineraries import Itinerary, Leg, LegState, Transport, TripState
+from gridcore.itineraries import Itinerary, Leg, LegState, TripState
 from gridcore.metajobs import Metajob
-from gridcore.planning import Plan
+from gridcore.planning import Plan, PlannedLeg
 from gridcore.reservations import Acceptor, Decline, DeclineRule, Reservation, TripRef
 from gridcore.trip_consensus import Outcome
 from gridio.clock import Clock
-from travel_agent.deciding import OutcomeOpenError, acceptors_of, decide
+from travel_agent.deciding import OutcomeOpenError, decide
 from travel_agent.jitter import jitter_s
 from travel_agent.news import Listener, News, Step, deaf
-from travel_agent.searching import Destination, Search, plan_text, window_request
+from travel_agent.searching import Destination, Search, hold_request, plan_text
 from travel_agent.trip_events import (
     AskedLeg,
     HoldsAsked,
@@ -43,6 +42,7 @@ from travel_agent.trip_events import (
     UndoAsked,
 )
 from travel_agent.trip_log import TripLog
+from travel_agent.trip_parts import TripParts
 
 ATTEMPTS_MAX: Final = 8
 """Proposals that are tried before the booking gives up on moving targets."""
@@ -74,6 +74,7 @@ class Booking:
     ) -> None:
         self._metajob = metajob
         self._trip_id = trip_id
+        self._parts = TripParts(trip_id=trip_id, metajob=metajob, destinations=destinations)
         self._run_id = run_id
         self._questions = itertools.count(1)
         self._destinations = destinations
@@ -88,7 +89,7 @@ class Booking:
         empty = Itinerary(trip_id=self._trip_id, name=self._metajob.name, state=TripState.PLANNED)
         if isinstance(plan, Decline):
             return empty.declined(plan)
-        return replace(empty, legs=tuple(self._planned_leg(plan, each.name) for each in plan.legs))
+        return replace(empty, legs=tuple(self._parts.planned_leg(each) for each in plan.legs))
 
     async def book(self) -> Itinerary:
         """Book the trip, or say why not. A fault while asking leaves nothing behind but holds that
@@ -105,16 +106,20 @@ class Booking:
             self._tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=attempt))
             held, refusals = await self._hold_all(plan, attempt)
             if not refusals:
-                legs = tuple(self._leg(name, held[name], LegState.HELD) for name in held)
-                acceptors = self._acceptors(plan)
+                legs = tuple(
+                    self._parts.leg(each.name, each.machine, held[each.name], LegState.HELD)
+                    for each in plan.legs
+                )
+                acceptors = self._parts.acceptors(self._parts.asked(plan, attempt))
                 await self._log.write(TripDecided(attempt=attempt, legs=legs, acceptors=acceptors))
                 self._tell(News(step=Step.DECIDED, text="every leg is held", attempt=attempt))
                 return await self.commit(
                     replace(itinerary, legs=legs).moved_to(TripState.HELD), attempt, acceptors
                 )
-            await self._let_go(held, attempt)
+            await self._let_go(plan, held, attempt)
             refusal = next(iter(refusals.values()))
-            await self._search.learn(refusals)
+            machines = {each.name: each.machine for each in plan.legs}
+            await self._search.learn({machines[leg]: each for leg, each in refusals.items()})
             await self._clock.sleep_until(
                 self._clock.now_precise() + jitter_s(self._trip_id, attempt)
             )
@@ -126,7 +131,7 @@ class Booking:
         """Decide a trip whose legs are all held, and commit every leg; or undo all when it was
         decided otherwise. Saying it again, after a crash as well, leads to the same end.
         """
-        trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
+        trip = self._parts.trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
         outcome = await decide(trip, self._destinations, self._clock, run_id=self._proposer())
         if outcome is Outcome.ABORT:
             message = "the holds' lifetime ended before the trip was decided"
@@ -142,7 +147,7 @@ class Booking:
             await self._call_off(trip, itinerary)
             return await self.undo(itinerary, lost)
         booked = tuple(
-            self._leg(leg.name, each, LegState.BOOKED)
+            self._parts.leg(leg.name, leg.machine, each, LegState.BOOKED)
             for leg, each in zip(itinerary.legs, outcomes, strict=True)
             if isinstance(each, Reservation)
         )
@@ -161,7 +166,7 @@ class Booking:
         already is called off as a whole.
         """
         await self._log.write(UndoAsked(reason=why.message if why else CANCELLED))
-        trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
+        trip = self._parts.trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
         outcome = await decide(
             trip, self._destinations, self._clock, run_id=self._proposer(), wish=Outcome.ABORT
         )
@@ -176,7 +181,7 @@ class Booking:
         be told now finds it out before its leg starts.
         """
         await self._log.write(UndoAsked(reason=CANCELLED))
-        trip = self._trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
+        trip = self._parts.trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
         await self._call_off(trip, itinerary)
         return await self.undo(itinerary, None)
 
@@ -225,23 +230,14 @@ class Booking:
     async def _hold_all(
         self, plan: Plan, attempt: int
     ) -> tuple[dict[str, Reservation], dict[str, Decline]]:
-        """Ask for every leg at once; what was granted and what was refused, by machine."""
+        """Ask for every leg at once; what was granted and what was refused, by leg."""
         names = [leg.name for leg in plan.legs]
-        asked = tuple(
-            AskedLeg(
-                name=leg.name,
-                machine=leg.name,
-                request_id=self._request_id(leg.name, attempt),
-                start=leg.start,
-                nodes=leg.nodes,
-            )
-            for leg in plan.legs
-        )
+        asked = self._parts.asked(plan, attempt)
         await self._log.write(HoldsAsked(attempt=attempt, legs=asked))
-        acceptors = self._acceptors(plan)
+        acceptors = self._parts.acceptors(asked)
         answers = await asyncio.gather(
             *(
-                self._hold(leg, self._trip_ref(leg.name, attempt, asked, acceptors))
+                self._hold(leg, self._parts.trip_ref(leg.name, attempt, asked, acceptors))
                 for leg in asked
             ),
             return_exceptions=True,
@@ -249,7 +245,7 @@ class Booking:
         held = {n: a for n, a in zip(names, answers, strict=True) if isinstance(a, Reservation)}
         faults = [each for each in answers if isinstance(each, BaseException)]
         if faults:
-            await self._let_go(held, attempt)
+            await self._let_go(plan, held, attempt)
             raise faults[0]
         refusals = {n: a for n, a in zip(names, answers, strict=True) if isinstance(a, Decline)}
         for name, refusal in refusals.items():
@@ -258,10 +254,7 @@ class Booking:
 
     async def _hold(self, leg: AskedLeg, trip: TripRef) -> Reservation | Decline:
         destination = self._destinations[leg.machine]
-        request = replace(
-            window_request(self._metajob, destination, leg.request_id).at(leg.start, leg.nodes),
-            trip=trip,
-        )
+        request = replace(hold_request(self._metajob, destination, leg), trip=trip)
         calendar = destination.connection.calendar
         try:
             answer = await calendar.reserve(request, ttl_s=HOLD_TTL_S)
@@ -288,25 +281,28 @@ class Booking:
         except GridError as fault:
             self._tell(News(step=Step.NOTE, place=leg.name, text=f"the hold will expire: {fault}"))
 
-    async def _let_go(self, held: Mapping[str, Reservation], attempt: int) -> None:
+    async def _let_go(self, plan: Plan, held: Mapping[str, Reservation], attempt: int) -> None:
         """Release the holds of an attempt that failed. A site out of reach lets go by itself."""
 
-        async def release(name: str, reservation: Reservation) -> None:
+        async def release(leg: PlannedLeg, reservation: Reservation) -> None:
             try:
-                calendar = self._destinations[name].connection.calendar
+                calendar = self._destinations[leg.machine].connection.calendar
                 await calendar.release(reservation.reservation_id)
-                self._tell(News(step=Step.LET_GO, place=name, text=reservation.reservation_id))
+                self._tell(News(step=Step.LET_GO, place=leg.name, text=reservation.reservation_id))
             except UnavailableError as fault:
-                self._tell(News(step=Step.NOTE, place=name, text=f"the hold will expire: {fault}"))
+                text = f"the hold will expire: {fault}"
+                self._tell(News(step=Step.NOTE, place=leg.name, text=text))
 
-        await asyncio.gather(*(release(name, each) for name, each in held.items()))
+        await asyncio.gather(
+            *(release(each, held[each.name]) for each in plan.legs if each.name in held)
+        )
         await self._log.write(HoldsLetGo(attempt=attempt))
 
     async def _commit_leg(self, leg: Leg, *, is_decided: bool) -> Reservation | Decline:
         """Commit one leg, trying again until the site answers or the hold must have expired. Where
         acceptors have decided nothing is lost by then: the site asks them itself, until the start.
         """
-        calendar = self._destinations[leg.name].connection.calendar
+        calendar = self._destinations[leg.machine].connection.calendar
         give_up_at = min(self._clock.now() + HOLD_TTL_S, leg.start)
         while True:
             try:
@@ -327,7 +323,7 @@ class Booking:
             return answer
 
     async def _release_leg(self, leg: Leg) -> None:
-        calendar = self._destinations[leg.name].connection.calendar
+        calendar = self._destinations[leg.machine].connection.calendar
         for attempt in range(1, UNDO_ATTEMPTS + 1):
             try:
                 await calendar.release(leg.reservation_id or "")
@@ -344,55 +340,3 @@ class Booking:
     async def _give_up(self, itinerary: Itinerary, refusal: Decline) -> Itinerary:
         await self._log.write(TripEnded(state=TripState.DECLINED.value, message=refusal.message))
         return itinerary.declined(refusal)
-
-    # -- small things ------------------------------------------------------------------------------
-
-    def _request_id(self, leg: str, attempt: int) -> str:
-        return f"{self._trip_id}.{leg}.{attempt}"
-
-    def _acceptors(self, plan: Plan) -> tuple[Acceptor, ...]:
-        return acceptors_of({leg.name: self._destinations[leg.name] for leg in plan.legs})
-
-    def _trip_ref(
-        self,
-        leg: str,
-        attempt: int,
-        legs: Sequence[AskedLeg] | Sequence[Leg],
-        acceptors: tuple[Acceptor, ...],
-    ) -> TripRef:
-        """What every participant learns of the trip with its hold."""
-        sites = dict.fromkeys(self._destinations[each.name].site for each in legs)
-        length_s = self._metajob.duration_s + self._metajob.guard_s
-        return TripRef(
-            trip_id=self._trip_id,
-            leg=leg,
-            attempt=attempt,
-            participants=tuple(sites),
-            acceptors=acceptors,
-            ends_at=max(each.start for each in legs) + length_s,
-        )
-
-    def _planned_leg(self, plan: Plan, name: str) -> Leg:
-        planned = next(each for each in plan.legs if each.name == name)
-        end = planned.start + self._metajob.duration_s + self._metajob.guard_s
-        return Leg(
-            name=name,
-            site=self._destinations[name].site,
-            nodes=planned.nodes,
-            interval=Interval(planned.start, end),
-            transport=Transport(self._destinations[name].connection.transport),
-            price_millicredits=planned.price_millicredits,
-        )
-
-    def _leg(self, name: str, reservation: Reservation, state: LegState) -> Leg:
-        return Leg(
-            name=name,
-            site=reservation.site,
-            nodes=reservation.nodes,
-            interval=reservation.interval,
-            transport=Transport(self._destinations[name].connection.transport),
-            price_millicredits=reservation.price_millicredits,
-            state=state,
-            reservation_id=reservation.reservation_id,
-            contact=reservation.contact,
-        )

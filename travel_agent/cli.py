@@ -10,27 +10,33 @@ Imports of whatever takes time are inside the commands, so that ``gur --help`` a
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gridcore.errors import GridError
 from gridcore.itineraries import Itinerary, TripState
+from travel_agent.command_frame import (
+    FileArgument,
+    JsonOption,
+    TransportOption,
+    TripArgument,
+    console,
+    finish,
+    follow,
+    guard,
+    listener_for,
+    print_json,
+    read_metajob,
+    run_command,
+    show,
+)
 from travel_agent.transports import TransportChoice
 
 if TYPE_CHECKING:
     from travel_agent.agent import TravelAgent
-    from travel_agent.news import Listener
-
-T = TypeVar("T")
-
-EXIT_DECLINED = 3
-EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     name="gur",
@@ -40,17 +46,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-FileArgument = Annotated[
-    Path, typer.Argument(help="Metajob file: INI (as in the paper), TOML or JSON.")
-]
-TripArgument = Annotated[
-    str, typer.Argument(help="Id of a trip, the beginning of one, or its name.")
-]
-TransportOption = Annotated[
-    TransportChoice, typer.Option(help="auto: gRPC, and SSH where that is shut.")
-]
 
 
 @app.command()
@@ -69,19 +64,19 @@ def book(
     from travel_agent.rendering import itinerary_json
 
     async def go(agent: TravelAgent) -> Itinerary:
-        metajob = _read(agent, file)
+        metajob = read_metajob(agent, file)
         itinerary = await agent.book(
             metajob,
             base=file.resolve().parent,
             accept_alternative=accept_alternative,
-            listener=_listener(as_json),
+            listener=listener_for(as_json),
         )
-        _show(agent, itinerary, itinerary_json(itinerary), as_json)
+        show(agent, itinerary, itinerary_json(itinerary), as_json)
         if watch and itinerary.state is TripState.BOOKED:
-            await _follow(agent, itinerary.trip_id, as_json)
+            await follow(agent, itinerary.trip_id, as_json)
         return itinerary
 
-    _finish(_run(go, as_json, transport))
+    finish(run_command(go, as_json, transport))
 
 
 @app.command()
@@ -94,11 +89,11 @@ def quote(
     from travel_agent.rendering import itinerary_json
 
     async def go(agent: TravelAgent) -> Itinerary:
-        itinerary = await agent.quote(_read(agent, file), listener=_listener(as_json))
-        _show(agent, itinerary, itinerary_json(itinerary), as_json)
+        itinerary = await agent.quote(read_metajob(agent, file), listener=listener_for(as_json))
+        show(agent, itinerary, itinerary_json(itinerary), as_json)
         return itinerary
 
-    _finish(_run(go, as_json, transport))
+    finish(run_command(go, as_json, transport))
 
 
 @app.command()
@@ -123,18 +118,18 @@ def status(
             else:
                 objects.append(report_json(reports[-1]))
         if as_json:
-            _print_json(objects[0] if trip else {"trips": objects})
+            print_json(objects[0] if trip else {"trips": objects})
             return
         if not reports:
             typer.echo("no trips yet; book one with `gur book FILE`")
         for report in reports:
-            _show(agent, report.itinerary, {}, False)
+            show(agent, report.itinerary, {}, False)
             for leg, job in report.jobs.items():
                 typer.echo(f"  {leg}: job {job.job_id} {job.state} {job.reason}".rstrip())
             for note in report.notes:
                 typer.echo(f"  note: {note}", err=True)
 
-    _run(go, as_json, transport)
+    run_command(go, as_json, transport)
 
 
 @app.command()
@@ -147,10 +142,10 @@ def cancel(
     from travel_agent.rendering import itinerary_json
 
     async def go(agent: TravelAgent) -> None:
-        itinerary = await agent.cancel(trip, listener=_listener(as_json))
-        _show(agent, itinerary, itinerary_json(itinerary), as_json)
+        itinerary = await agent.cancel(trip, listener=listener_for(as_json))
+        show(agent, itinerary, itinerary_json(itinerary), as_json)
 
-    _run(go, as_json, transport)
+    run_command(go, as_json, transport)
 
 
 @app.command()
@@ -163,12 +158,12 @@ def resume(
     from travel_agent.rendering import resumed_json
 
     async def go(agent: TravelAgent) -> None:
-        resumed = await agent.resume(trip, listener=_listener(as_json))
+        resumed = await agent.resume(trip, listener=listener_for(as_json))
         if not as_json:
             typer.echo(f"found: {resumed.found}\ndone: {resumed.done}")
-        _show(agent, resumed.itinerary, resumed_json(resumed), as_json)
+        show(agent, resumed.itinerary, resumed_json(resumed), as_json)
 
-    _run(go, as_json, transport)
+    run_command(go, as_json, transport)
 
 
 @app.command()
@@ -180,9 +175,9 @@ def watch(
     """Follow the output and the states of all legs until they are over."""
 
     async def go(agent: TravelAgent) -> None:
-        await _follow(agent, trip, as_json)
+        await follow(agent, trip, as_json)
 
-    _run(go, as_json, transport)
+    run_command(go, as_json, transport)
 
 
 @app.command()
@@ -195,15 +190,15 @@ def fetch(
     """Bring the results of all legs home."""
 
     async def go(agent: TravelAgent) -> None:
-        fetched = await agent.fetch(trip, to, listener=_listener(as_json))
+        fetched = await agent.fetch(trip, to, listener=listener_for(as_json))
         if as_json:
-            _print_json({leg: [str(each) for each in paths] for leg, paths in fetched.items()})
+            print_json({leg: [str(each) for each in paths] for leg, paths in fetched.items()})
             return
         for paths in fetched.values():
             for path in paths:
                 typer.echo(path)
 
-    _run(go, as_json, transport)
+    run_command(go, as_json, transport)
 
 
 @app.command()
@@ -218,13 +213,13 @@ def sites(
     async def go(agent: TravelAgent) -> None:
         reports = await agent.sites()
         if as_json:
-            _print_json({"sites": [site_json(each) for each in reports]})
+            print_json({"sites": [site_json(each) for each in reports]})
             return
-        _console().print(trade_table(reports) if trade else sites_table(reports))
+        console().print(trade_table(reports) if trade else sites_table(reports))
         for report in (each for each in reports if each.problem):
             typer.echo(f"{report.machine.machine}: {report.problem}", err=True)
 
-    _run(go, as_json, transport)
+    run_command(go, as_json, transport)
 
 
 @app.command()
@@ -245,7 +240,7 @@ def init(
             ) from None
         typer.echo(example_metajob(wanted))
 
-    _guard(write, as_json=False)
+    guard(write, as_json=False)
 
 
 @app.command()
@@ -263,11 +258,11 @@ def login(
     def go() -> None:
         certificate = log_in(ca, user, hours)
         if as_json:
-            _print_json(certificate)
+            print_json(certificate)
         else:
             typer.echo(f"you are {certificate['subject']} until {certificate['until']}")
 
-    _guard(go, as_json=as_json)
+    guard(go, as_json=as_json)
 
 
 @app.command()
@@ -283,7 +278,7 @@ def demo(
     def go() -> int:
         return run_demo(keep=keep, json_output=as_json)
 
-    raise typer.Exit(_guard(go, as_json=as_json))
+    raise typer.Exit(guard(go, as_json=as_json))
 
 
 def main() -> None:
@@ -291,109 +286,6 @@ def main() -> None:
     # gRPC's library writes of failed handshakes to standard error too; we say it better.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     app()
-
-
-# -- inside ----------------------------------------------------------------------------------------
-
-
-def _run(
-    work: Callable[[TravelAgent], Awaitable[T]], as_json: bool, transport: TransportChoice
-) -> T:
-    """Run one command with a travel agent made from the user's configuration."""
-    import asyncio
-
-    from travel_agent.composition import open_travel_agent
-    from travel_agent.terminal_prompter import at_terminal
-
-    def tell(text: str) -> None:
-        if not as_json:
-            typer.echo(f"note: {text}", err=True)
-
-    async def run() -> T:
-        agent = open_travel_agent(transport=transport, tell=tell, prompter=at_terminal())
-        try:
-            return await work(agent)
-        finally:
-            await agent.close()
-
-    return _guard(lambda: asyncio.run(run()), as_json=as_json)
-
-
-def _guard(work: Callable[[], T], *, as_json: bool) -> T:
-    """Carry out ``work``; a fault becomes one line (or one JSON object) and its exit code."""
-    from travel_agent.rendering import error_json
-
-    try:
-        return work()
-    except GridError as fault:
-        if as_json:
-            _print_json(error_json(fault))
-        hint = f"\n  {fault.hint}" if fault.hint else ""
-        typer.echo(f"gur: {fault.message}{hint}", err=True)
-        raise typer.Exit(fault.exit_code) from None
-    except KeyboardInterrupt:
-        typer.echo("gur: interrupted; what was begun is undone or expires", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
-
-
-def _read(agent: TravelAgent, file: Path) -> Any:
-    from gridio.clock import SystemClock
-    from travel_agent.metajob_files import read_metajob_file
-
-    reading = read_metajob_file(file, now=SystemClock().now(), zone=agent.config.zone)
-    for note in reading.notes:
-        typer.echo(f"note: {note}", err=True)
-    return reading.metajob
-
-
-def _listener(as_json: bool) -> Listener:
-    """Negotiation goes to standard error, so that standard output stays the answer alone."""
-    from travel_agent.news import deaf
-    from travel_agent.rendering import news_line
-
-    if as_json:
-        return deaf
-    return lambda news: typer.echo(news_line(news), err=True)
-
-
-def _show(
-    agent: TravelAgent, itinerary: Itinerary, as_object: dict[str, Any], as_json: bool
-) -> None:
-    from travel_agent.rendering import decline_lines, itinerary_table
-
-    if as_json:
-        _print_json(as_object)
-    elif itinerary.decline is not None:
-        for line in decline_lines(itinerary.decline, agent.config.zone):
-            typer.echo(line)
-    else:
-        _console().print(itinerary_table(itinerary, agent.config.zone))
-        typer.echo(f"trip {itinerary.trip_id}")
-
-
-async def _follow(agent: TravelAgent, trip: str, as_json: bool) -> None:
-    """Lines of all legs, marked by leg; states in between. JSON: one object a line."""
-    from travel_agent.line_marker import LineMarker
-
-    marker = LineMarker()
-    async for item in agent.follow(trip):
-        for line in marker.lines(item):
-            typer.echo(json.dumps(line) if as_json else f"{line['leg']:>16} | {line['text']}")
-
-
-def _finish(itinerary: Itinerary) -> None:
-    if itinerary.state is TripState.DECLINED:
-        raise typer.Exit(EXIT_DECLINED)
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(highlight=False)
-
-
-def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
 if __name__ == "__main__":

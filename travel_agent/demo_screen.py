@@ -93,7 +93,7 @@ class DemoScreen:
         if itinerary.decline is not None:
             self._lines(decline_lines(itinerary.decline, USER_ZONE))
             return
-        nodes = " + ".join(f"{leg.nodes} at {leg.name}" for leg in itinerary.legs)
+        nodes = " + ".join(f"{leg.nodes} at {leg.machine}" for leg in itinerary.legs)
         start = "" if itinerary.start is None else format_in_zone(itinerary.start, USER_ZONE)
         price = credits_text(itinerary.price_millicredits)
         self._line(f"  {nodes}")

@@ -59,12 +59,16 @@ class LegWork:
 
     def task_of(self, leg: Leg) -> TaskSpec | None:
         """What runs at a leg."""
-        return self._metajob.task_for(leg.name)
+        return self._metajob.task_for(leg.machine, leg.name)
 
     def check_files(self, base: Path) -> None:
         """Refuse before anything is booked when a file to stage in is not there."""
-        for machine in self._metajob.candidates:
-            task = self._metajob.task_for(machine.machine)
+        job = self._metajob
+        places = [(stage.name, machine) for stage in job.stages for machine in stage.machines]
+        if not job.stages:
+            places = [(each.machine, each.machine) for each in job.candidates]
+        for leg, machine in places:
+            task = job.task_for(machine, leg)
             for staged in task.stage_in if task else ():
                 _files_of(staged, base)
 
@@ -102,7 +106,7 @@ class LegWork:
         spec = JobSpec(
             request_id=f"{itinerary.trip_id}.{leg.name}.job",
             name=f"{itinerary.name}.{leg.name}"[:128],
-            account=self._destinations[leg.name].request.account or DEFAULT_ACCOUNT,
+            account=self._destinations[leg.machine].request.account or DEFAULT_ACCOUNT,
             nodes=leg.nodes,
             limit_s=leg.interval.duration_s,
             argv=_command(task),
@@ -157,7 +161,7 @@ class LegWork:
     # -- inside ------------------------------------------------------------------------------------
 
     def _site(self, leg: Leg) -> SitePort:
-        return self._destinations[leg.name].connection.site
+        return self._destinations[leg.machine].connection.site
 
     async def _changes(self, leg: Leg) -> AsyncIterator[LegOutput | LegChange]:
         async for view in self._site(leg).watch_job(leg.job_id or ""):

@@ -129,7 +129,7 @@ def itinerary_table(itinerary: Itinerary, zone: ZoneInfo) -> Table:
         )
     for leg in itinerary.legs:
         table.add_row(
-            leg.name,
+            leg.machine if leg.name == leg.machine else f"{leg.name} at {leg.machine}",
             str(leg.nodes),
             _wall_clock(leg.start, zone),
             _wall_clock(leg.end, zone),
@@ -220,7 +220,8 @@ def credits_text(millicredits: int) -> str:
 
 def _leg_json(leg: Leg, job: JobView | None) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "machine": leg.name,
+        "leg": leg.name,
+        "machine": leg.machine,
         "site": leg.site,
         "nodes": leg.nodes,
         "start": format_utc(leg.start),

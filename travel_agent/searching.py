@@ -25,6 +25,7 @@ from gridcore.reservations import (
 from gridcore.timetext import format_utc
 from gridio.connections import SiteConnection
 from travel_agent.news import Listener, News, Step, deaf
+from travel_agent.trip_events import AskedLeg
 
 DEFAULT_ACCOUNT = "default"
 """Account named when the metajob names none; a site charges the caller's own then."""
@@ -45,6 +46,11 @@ class Destination:
     features: tuple[str, ...] = ()
     """What the machine's name stands for at its site."""
     is_manager: bool = False
+
+    @property
+    def required_features(self) -> tuple[str, ...]:
+        """What every node there must have: by the machine's name, and by the metajob's wish."""
+        return tuple(sorted({*self.request.features, *self.features}))
 
 
 class Search(Protocol):
@@ -77,7 +83,23 @@ def window_request(
         duration_s=metajob.duration_s + metajob.guard_s,
         earliest_start=metajob.earliest_start,
         latest_end=until or metajob.latest_end,
-        features=tuple({*machine.features, *destination.features}),
+        features=destination.required_features,
+        notify_email=machine.email_notify,
+    )
+
+
+def hold_request(metajob: Metajob, destination: Destination, leg: AskedLeg) -> ReservationRequest:
+    """What the site of ``leg`` is asked to hold: exactly that."""
+    machine = destination.request
+    return ReservationRequest(
+        request_id=leg.request_id,
+        account=machine.account or DEFAULT_ACCOUNT,
+        nodes_min=leg.nodes,
+        nodes_max=leg.nodes,
+        duration_s=metajob.length_s(leg.name),
+        earliest_start=leg.start,
+        latest_end=leg.start + metajob.length_s(leg.name),
+        features=destination.required_features,
         notify_email=machine.email_notify,
     )
 
@@ -285,5 +307,5 @@ def _news_of(name: str, answer: Availability | Decline) -> News:
 
 def plan_text(plan: Plan) -> str:
     """A plan in one line, for people."""
-    shares = ", ".join(f"{leg.nodes} at {leg.name}" for leg in plan.legs)
+    shares = ", ".join(f"{leg.nodes} at {leg.machine}" for leg in plan.legs)
     return f"{shares}, from {format_utc(plan.start)}"

@@ -29,6 +29,7 @@ CLOCK = SystemClock()
 
 TRIP_KEYS = {"trip", "name", "state", "start", "end", "price", "legs"}
 LEG_KEYS = {
+    "leg",
     "machine",
     "site",
     "nodes",

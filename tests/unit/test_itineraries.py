@@ -27,6 +27,7 @@ def leg(name: str = "ocean", **changes: Any) -> Leg:
     """A booked leg of ten nodes for a hundred seconds, changed."""
     whole = Leg(
         name=name,
+        machine="datastar",
         site="sdsc",
         nodes=10,
         interval=Interval(100, 200),

@@ -1,0 +1,145 @@
+"""What every command of ``gur`` shares: a travel agent made from the user's files, faults as one
+line and an exit code, answers as tables or as JSON.
+
+Imports of whatever takes time are inside the functions, so that ``gur --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from gridcore.errors import GridError
+from gridcore.itineraries import Itinerary, TripState
+from travel_agent.transports import TransportChoice
+
+if TYPE_CHECKING:
+    from gridcore.metajobs import Metajob
+    from travel_agent.agent import TravelAgent
+    from travel_agent.news import Listener
+
+T = TypeVar("T")
+
+EXIT_DECLINED = 3
+EXIT_INTERRUPTED = 130
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+FileArgument = Annotated[
+    Path, typer.Argument(help="Metajob file: INI (as in the paper), TOML or JSON.")
+]
+TripArgument = Annotated[
+    str, typer.Argument(help="Id of a trip, the beginning of one, or its name.")
+]
+TransportOption = Annotated[
+    TransportChoice, typer.Option(help="auto: gRPC, and SSH where that is shut.")
+]
+
+
+def run_command(
+    work: Callable[[TravelAgent], Awaitable[T]], as_json: bool, transport: TransportChoice
+) -> T:
+    """Run one command with a travel agent made from the user's configuration."""
+    import asyncio
+
+    from travel_agent.composition import open_travel_agent
+    from travel_agent.terminal_prompter import at_terminal
+
+    def tell(text: str) -> None:
+        if not as_json:
+            typer.echo(f"note: {text}", err=True)
+
+    async def run() -> T:
+        agent = open_travel_agent(transport=transport, tell=tell, prompter=at_terminal())
+        try:
+            return await work(agent)
+        finally:
+            await agent.close()
+
+    return guard(lambda: asyncio.run(run()), as_json=as_json)
+
+
+def guard(work: Callable[[], T], *, as_json: bool) -> T:
+    """Carry out ``work``; a fault becomes one line (or one JSON object) and its exit code."""
+    from travel_agent.rendering import error_json
+
+    try:
+        return work()
+    except GridError as fault:
+        if as_json:
+            print_json(error_json(fault))
+        hint = f"\n  {fault.hint}" if fault.hint else ""
+        typer.echo(f"gur: {fault.message}{hint}", err=True)
+        raise typer.Exit(fault.exit_code) from None
+    except KeyboardInterrupt:
+        typer.echo("gur: interrupted; what was begun is undone or expires", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def read_metajob(agent: TravelAgent, file: Path) -> Metajob:
+    """The metajob in ``file``, with its times in the user's zone; notes go to standard error."""
+    from gridio.clock import SystemClock
+    from travel_agent.metajob_files import read_metajob_file
+
+    reading = read_metajob_file(file, now=SystemClock().now(), zone=agent.config.zone)
+    for note in reading.notes:
+        typer.echo(f"note: {note}", err=True)
+    return reading.metajob
+
+
+def listener_for(as_json: bool) -> Listener:
+    """Negotiation goes to standard error, so that standard output stays the answer alone."""
+    from travel_agent.news import deaf
+    from travel_agent.rendering import news_line
+
+    if as_json:
+        return deaf
+    return lambda news: typer.echo(news_line(news), err=True)
+
+
+def show(
+    agent: TravelAgent, itinerary: Itinerary, as_object: dict[str, Any], as_json: bool
+) -> None:
+    """Print a trip: its table, or why it was refused; with ``as_json`` the object alone."""
+    from travel_agent.rendering import decline_lines, itinerary_table
+
+    if as_json:
+        print_json(as_object)
+    elif itinerary.decline is not None:
+        for line in decline_lines(itinerary.decline, agent.config.zone):
+            typer.echo(line)
+    else:
+        console().print(itinerary_table(itinerary, agent.config.zone))
+        typer.echo(f"trip {itinerary.trip_id}")
+
+
+async def follow(agent: TravelAgent, trip: str, as_json: bool) -> None:
+    """Lines of all legs, marked by leg; states in between. JSON: one object a line."""
+    from travel_agent.line_marker import LineMarker
+
+    marker = LineMarker()
+    async for item in agent.follow(trip):
+        for line in marker.lines(item):
+            typer.echo(json.dumps(line) if as_json else f"{line['leg']:>16} | {line['text']}")
+
+
+def finish(itinerary: Itinerary) -> None:
+    """End the command with the exit code of a refusal, if it was one."""
+    if itinerary.state is TripState.DECLINED:
+        raise typer.Exit(EXIT_DECLINED)
+
+
+def console() -> Any:
+    """Where tables go."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def print_json(value: object) -> None:
+    """Print the one JSON object of a command."""
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")

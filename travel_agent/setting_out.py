@@ -1,0 +1,103 @@
+"""From a metajob to a trip that is booked and whose jobs are queued, or to nothing at all.
+
+Whatever goes wrong on the way, and Ctrl-C, undoes what was begun; what cannot be reached for that
+expires by itself, and the log knows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from gridcore.errors import GridError
+from gridcore.itineraries import Itinerary, Leg, TripState
+from gridcore.metajobs import Metajob
+from travel_agent.booking import Booking
+from travel_agent.deciding import OutcomeOpenError
+from travel_agent.legs import LegWork
+from travel_agent.metajob_writer import metajob_to_json
+from travel_agent.news import Listener
+from travel_agent.office import Office
+from travel_agent.resuming import resume
+from travel_agent.searching import Destination
+from travel_agent.trip_events import JobSubmitted, TripOpened
+from travel_agent.trip_log import JournaledTripLog, TripLog
+
+CLEAN_UP_S: Final = 3.0
+"""How long a cancelled booking (Ctrl-C) may take to release its holds before they are left to
+expire.
+"""
+
+
+async def set_out(office: Office, metajob: Metajob, base: Path, listener: Listener) -> Itinerary:
+    """Book a trip under a new id and queue its jobs; the answer is BOOKED or DECLINED."""
+    metajob.check_still_possible(office.clock.now())
+    trip_id = office.ids.new_id("trip")
+    destinations = office.destinations(metajob)
+    work = LegWork(metajob, destinations, listener=listener)
+    work.check_files(base)
+    await office.check_logins(destinations)
+    log = JournaledTripLog(office.journals.create(trip_id), office.clock)
+    try:
+        await log.write(
+            TripOpened(trip_id=trip_id, name=metajob.name, metajob_json=metajob_to_json(metajob))
+        )
+        booking = office.booking(metajob, trip_id, log, listener)
+        try:
+            itinerary = await booking.book()
+            if itinerary.state is TripState.BOOKED:
+                itinerary = await queue_jobs(itinerary, work, base, log)
+        except OutcomeOpenError:
+            raise
+        except (Exception, asyncio.CancelledError) as fault:
+            # An undo that could not reach every site is not said again at once.
+            if not log.story.is_undoing or isinstance(fault, asyncio.CancelledError):
+                await _clean_up(log, booking, destinations)
+            raise
+        return itinerary
+    finally:
+        log.close()
+
+
+async def queue_jobs(itinerary: Itinerary, work: LegWork, base: Path, log: TripLog) -> Itinerary:
+    """Files in and jobs queued, at all sites at the same time; what is queued already stays."""
+
+    async def prepare(leg: Leg) -> Leg:
+        if work.task_of(leg) is None or leg.job_id is not None:
+            return leg
+        await work.stage_in(leg, base)
+        view = await work.submit(leg, itinerary)
+        await log.write(JobSubmitted(leg=leg.name, job_id=view.job_id))
+        return replace(leg, job_id=view.job_id)
+
+    legs = await asyncio.gather(*(prepare(leg) for leg in itinerary.legs))
+    return replace(itinerary, legs=tuple(legs))
+
+
+async def _clean_up(
+    log: JournaledTripLog, booking: Booking, destinations: dict[str, Destination]
+) -> None:
+    """Undo a booking that was interrupted, within ``CLEAN_UP_S``; holds expire otherwise."""
+
+    async def undo() -> None:
+        story = log.story
+        async with asyncio.timeout(CLEAN_UP_S):
+            if story.is_undoing:
+                await resume(story, booking, destinations, log)
+            elif story.state is TripState.HELD:
+                await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
+            elif story.state is TripState.BOOKED:
+                await booking.cancel(story.itinerary(), story.attempt, story.acceptors)
+            elif not story.state.is_over:
+                await resume(story, booking, destinations, log)
+
+    task = asyncio.ensure_future(undo())
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+    except (GridError, TimeoutError):
+        # The log knows what may be left; `gur resume` goes on from there.
+        return
