@@ -6,13 +6,22 @@ their names; any other key is refused by name.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agents.upkeep_rules import HOOK_LIMIT_S, NodeFailureRule, UpkeepRules
 from gridcore.errors import InputError
-from gridio.notify import CommandNotifier, LogNotifier, Notifier, SmtpNotifier
+from gridio.notify import (
+    CommandNotifier,
+    LogNotifier,
+    MailRelay,
+    MailSecurity,
+    Notifier,
+    SmtpNotifier,
+)
+from gridio.private_files import read_secret
 from local_sched.broken_reservations import NOTICE_INTERVAL_S, NOTICES_MAX
 from local_sched.reservation_jobs import AccessRule
 from local_sched.shortpools import Shortpool
@@ -98,6 +107,10 @@ class NotifyTable(_Strict):
 
     smtp_host: str = ""
     smtp_port: Annotated[int, Field(ge=1, le=65_535)] = SMTP_PORT
+    smtp_security: MailSecurity = MailSecurity.NONE
+    smtp_login: str = ""
+    smtp_password_file: str = ""
+    """Absolute path of a file with the password alone; needed with ``smtp_login``."""
     sender: str = ""
     """Address the mails come from; needed with ``smtp_host``."""
     command: list[str] = Field(default_factory=list)
@@ -120,7 +133,16 @@ class NotifyTable(_Strict):
             return LogNotifier()
         if "@" not in self.sender:
             raise InputError("notify.sender: a mail address is needed beside smtp_host")
-        return SmtpNotifier(self.smtp_host, self.smtp_port, self.sender)
+        return SmtpNotifier(
+            MailRelay(
+                host=self.smtp_host,
+                port=self.smtp_port,
+                sender=self.sender,
+                security=self.smtp_security,
+                login=self.smtp_login,
+                password=read_secret(Path(self.smtp_password_file)) if self.smtp_login else "",
+            )
+        )
 
 
 class HooksTable(_Strict):

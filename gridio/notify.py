@@ -8,8 +8,10 @@ notices for whoever asks (the twin for tests and simulations).
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 import smtplib
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
@@ -25,6 +27,16 @@ SEND_LIMIT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A file that goes with a notice by mail."""
+
+    name: str
+    media_type: str
+    """Such as ``text/calendar``."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
     """One message to one person."""
 
@@ -32,6 +44,40 @@ class Notice:
     """Mail address, as its owner wrote it."""
     subject: str
     text: str
+    attachments: tuple[Attachment, ...] = ()
+    """By mail only; a command gets the text alone."""
+
+
+class MailSecurity(enum.StrEnum):
+    """How the connection to a mail server is protected. The server's certificate is checked."""
+
+    NONE = "none"
+    """In the clear: for this machine or the site's own relay."""
+    STARTTLS = "starttls"
+    TLS = "tls"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailRelay:
+    """A mail server that takes our notices."""
+
+    host: str
+    port: int
+    sender: str
+    """Address they come from."""
+    security: MailSecurity = MailSecurity.NONE
+    login: str = ""
+    """Empty: the server wants none."""
+    password: str = ""
+
+    def __post_init__(self) -> None:
+        if "@" not in self.sender:
+            raise InputError("a mail address is needed as the sender beside the mail server")
+        if self.login and self.security is MailSecurity.NONE:
+            raise InputError(
+                "a login would cross the network in the clear",
+                hint='choose security "starttls" or "tls"',
+            )
 
 
 class Notifier(Protocol):
@@ -66,28 +112,43 @@ class RecordingNotifier:
 
 
 class SmtpNotifier:
-    """Hands notices to a mail server without encryption or login: the machine's own, or the
-    site's relay.
-    """
+    """Hands notices to a mail server."""
 
-    def __init__(self, host: str, port: int, sender: str) -> None:
-        self._host = host
-        self._port = port
-        self._sender = sender
+    def __init__(self, relay: MailRelay, *, tls: ssl.SSLContext | None = None) -> None:
+        """``tls``: which certificates are trusted; default: as the system says."""
+        self._relay = relay
+        self._tls = tls
 
     async def send(self, notice: Notice) -> None:
         """One connection a notice, in a thread of its own."""
-        message = mail_of(notice, self._sender)
+        message = mail_of(notice, self._relay.sender)
         try:
             await asyncio.to_thread(self._deliver, message)
         except (OSError, smtplib.SMTPException) as fault:
+            relay = self._relay
             raise UnavailableError(
-                f"{self._host}:{self._port} takes no mail to {notice.to!r}: {fault}"
+                f"{relay.host}:{relay.port} takes no mail to {notice.to!r}: {fault}"
             ) from None
 
     def _deliver(self, message: EmailMessage) -> None:
-        with smtplib.SMTP(self._host, self._port, timeout=SEND_LIMIT_S) as server:
+        relay = self._relay
+        with self._connect() as server:
+            if relay.security is MailSecurity.STARTTLS:
+                server.starttls(context=self._context())
+            if relay.login:
+                server.login(relay.login, relay.password)
             server.send_message(message)
+
+    def _connect(self) -> smtplib.SMTP:
+        relay = self._relay
+        if relay.security is MailSecurity.TLS:
+            return smtplib.SMTP_SSL(
+                relay.host, relay.port, timeout=SEND_LIMIT_S, context=self._context()
+            )
+        return smtplib.SMTP(relay.host, relay.port, timeout=SEND_LIMIT_S)
+
+    def _context(self) -> ssl.SSLContext:
+        return self._tls or ssl.create_default_context()
 
 
 class CommandNotifier:
@@ -123,4 +184,7 @@ def mail_of(notice: Notice, sender: str) -> EmailMessage:
         raise InputError(f"no mail can be sent to {address[:80]!r}: {fault}") from None
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(notice.text)
+    for each in notice.attachments:
+        _, _, subtype = each.media_type.partition("/")
+        message.add_attachment(each.text, subtype=subtype, filename=each.name)
     return message

@@ -84,3 +84,20 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def read_secret(path: Path) -> str:
+    """The one line of text in a file that nobody else may read, such as a password.
+
+    ``InputError`` when it cannot be read, holds more than that, or others may read it.
+    """
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="utf-8").rstrip("\n")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise InputError(f"cannot read the secret in {path}: {fault}") from None
+    if mode & 0o077:
+        raise InputError(f"others may read the secret in {path}", hint=f"chmod 600 {path}")
+    if not text or not text.isprintable():
+        raise InputError(f"{path} does not hold one line of text")
+    return text

@@ -8,6 +8,7 @@ import asyncio
 import os
 import select
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,13 +16,17 @@ from agents.notice_post import PENDING_MAX, NoticePost
 from gridcore.errors import InputError, UnavailableError
 from gridio.commands import run_site_command
 from gridio.notify import (
+    Attachment,
     CommandNotifier,
     LogNotifier,
+    MailRelay,
+    MailSecurity,
     Notice,
     RecordingNotifier,
     SmtpNotifier,
     mail_of,
 )
+from gridio.private_files import read_secret
 
 NOTICE = Notice(to="ada@lab.example", subject="[lab] it\nbroke", text="All of it.\nSorry.\n")
 
@@ -36,6 +41,11 @@ def ends(pid: int) -> bool:
         return bool(select.select([watch], [], [], 20)[0])
     finally:
         os.close(watch)
+
+
+def relay(port: int, **changes: Any) -> MailRelay:
+    """The mail server of a test."""
+    return MailRelay(host="127.0.0.1", port=port, sender="grid@lab.example", **changes)
 
 
 async def a_mail_server(received: list[str]) -> asyncio.Server:
@@ -68,12 +78,12 @@ async def test_a_notice_goes_out_by_mail_server() -> None:
     received: list[str] = []
     async with await a_mail_server(received) as server:
         port = server.sockets[0].getsockname()[1]
-        await SmtpNotifier("127.0.0.1", port, "grid@lab.example").send(NOTICE)
+        await SmtpNotifier(relay(port)).send(NOTICE)
     assert "RCPT TO:<ada@lab.example>" in [line.replace("rcpt", "RCPT") for line in received]
     assert "Subject: [lab] it broke" in received
     assert "Sorry." in received
     with pytest.raises(UnavailableError, match="takes no mail"):
-        await SmtpNotifier("127.0.0.1", port, "grid@lab.example").send(NOTICE)
+        await SmtpNotifier(relay(port)).send(NOTICE)
 
 
 @pytest.mark.parametrize(
@@ -123,3 +133,45 @@ async def test_the_post_never_holds_anybody_up() -> None:
     post.send_soon(NOTICE)
     await post.close()
     await LogNotifier().send(NOTICE)
+
+
+def test_a_calendar_file_goes_with_a_mail() -> None:
+    """An attachment keeps its name, its type and its text."""
+    event = Attachment(name="trip.ics", media_type="text/calendar", text="BEGIN:VCALENDAR\r\n")
+    notice = Notice(to="ada@lab.example", subject="s", text="t", attachments=(event,))
+    (part,) = mail_of(notice, "grid@lab.example").iter_attachments()
+    assert part.get_filename() == "trip.ics"
+    assert part.get_content_type() == "text/calendar"
+    assert part.get_content().replace("\r\n", "\n") == "BEGIN:VCALENDAR\n"
+
+
+def test_a_login_is_not_sent_in_the_clear() -> None:
+    """A mail server that wants a password is spoken to under protection, or not at all."""
+    with pytest.raises(InputError, match="in the clear"):
+        relay(25, login="ada", password="secret")
+    assert relay(465, login="ada", password="x", security=MailSecurity.TLS).login == "ada"
+
+
+async def test_a_server_without_protection_gets_no_mail_that_needs_it() -> None:
+    """STARTTLS that the server does not know ends the sending: no mail, no password, no silence."""
+    received: list[str] = []
+    async with await a_mail_server(received) as server:
+        port = server.sockets[0].getsockname()[1]
+        safe = relay(port, security=MailSecurity.STARTTLS, login="ada", password="secret")
+        with pytest.raises(UnavailableError, match="takes no mail"):
+            await SmtpNotifier(safe).send(NOTICE)
+    assert not any("DATA" in each or "secret" in each for each in received)
+
+
+def test_a_secret_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    """One line, for its owner alone."""
+    secret = tmp_path / "password"
+    secret.write_text("open sesame\n")
+    secret.chmod(0o644)
+    with pytest.raises(InputError, match="others may read"):
+        read_secret(secret)
+    secret.chmod(0o600)
+    assert read_secret(secret) == "open sesame"
+    secret.write_text("two\nlines\n")
+    with pytest.raises(InputError, match="one line"):
+        read_secret(secret)
