@@ -21,15 +21,18 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import grpc
 import grpc.aio
 
 from agents.daemon import run_agent
 from agents.site_config import load_site_config
+from bench.counted_calls import Counted
 from bench.figures import Figure, show
 from gridcore.metajobs import MachineRequest, Metajob, UsagePattern
 from gridcore.planning import Plan, SiteShare, plan_common_start
+from gridcore.ports import CalendarPort
 from gridcore.reservations import (
     Acceptor,
     Availability,
@@ -114,6 +117,8 @@ class Grid:
         self._ids = RandomIds()
         self.booked: list[tuple[str, str]] = []
         self.trips: list[str] = []
+        self.calls: dict[bool, int] = {False: 0, True: 0}
+        """Questions asked by the last booking: plain, and atomic."""
         self._begin = SystemClock().now() + DAY_S
 
     async def close(self) -> None:
@@ -200,7 +205,10 @@ class Grid:
     async def _co_allocate(self, *, is_atomic: bool) -> None:
         trip_id = self._ids.new_id("trip")
         request = self.request(trip_id)
-        calendars = {site: each.calendar for site, each in self.sites.items()}
+        counted = [Counted(each.calendar) for each in self.sites.values()]
+        calendars = {
+            site: cast(CalendarPort, each) for site, each in zip(SITES, counted, strict=True)
+        }
         answers = await asyncio.gather(*(each.inquire([request]) for each in calendars.values()))
         known = {site: answer[0] for site, answer in zip(SITES, answers, strict=True)}
         offers = {site: each for site, each in known.items() if isinstance(each, Availability)}
@@ -237,6 +245,7 @@ class Grid:
             *(calendars[each.site].commit(each.reservation_id) for each in reservations)
         )
         self.booked += [(each.site, each.reservation_id) for each in reservations]
+        self.calls[is_atomic] = sum(each.calls for each in counted)
 
 
 def _with_trip(request: ReservationRequest, trip: TripRef) -> ReservationRequest:
@@ -300,6 +309,10 @@ async def _measure(ports: list[tuple[int, str]], ada: Credential, folder: Path) 
         Figure(
             name="booking: nine bare echoes in three rounds", value=median["echo"] * 1e3, unit="ms"
         ),
+        Figure(name="booking: plain over 3 sites", value=median["plain"] * 1e3, unit="ms"),
+        Figure(name="booking: atomic over 3 sites", value=median["atomic"] * 1e3, unit="ms"),
+        Figure(name="booking: messages, plain", value=2 * grid.calls[False], unit=""),
+        Figure(name="booking: messages, atomic", value=2 * grid.calls[True], unit=""),
         _ratio("booking: plain over 3 sites / echoes", median["plain"], median["echo"], 1.6, 1.0),
         _ratio("booking: plain, 16 in flight / echoes", rate["echo"], rate["plain"], 1.4, 0.8),
         _ratio("booking: atomic / plain", median["atomic"], median["plain"], 1.5, 1.2),
