@@ -114,8 +114,8 @@ class Leg:
     nothing."""
     contact: str = ""
     """``host:port`` where the leg's first node can be reached by the other legs; empty: none."""
-    zone: str = "UTC"
-    """IANA name of the zone where the site stands, for showing its local time."""
+    zone: str = ""
+    """IANA name of the zone where the site stands, for showing its local time; empty: not known."""
 
     def __post_init__(self) -> None:
         check_id("leg name", self.name)

@@ -103,7 +103,7 @@ def status(
     transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
     """Show where a trip stands, by its sites' own books."""
-    from travel_agent.rendering import error_json, report_json
+    from travel_agent.rendering import error_json, report_json, spread_line
 
     async def go(agent: TravelAgent) -> None:
         reports, objects = [], []
@@ -126,6 +126,8 @@ def status(
             show(agent, report.itinerary, {}, False)
             for leg, job in report.jobs.items():
                 typer.echo(f"  {leg}: job {job.job_id} {job.state} {job.reason}".rstrip())
+            if spread := spread_line(report):
+                typer.echo(spread)
             for note in report.notes:
                 typer.echo(f"  note: {note}", err=True)
 

@@ -18,6 +18,7 @@ from gridcore.ports import PART_SUFFIX, FileStatus, SitePort
 from gridcore.reservations import Decline
 from gridcore.tasks import StagedFile, TaskSpec
 from travel_agent.news import Listener, News, Step, deaf
+from travel_agent.reports import in_its_zone
 from travel_agent.searching import DEFAULT_ACCOUNT, Destination
 from travel_agent.transfers import checksum_of, receive_file, send_file
 
@@ -60,6 +61,10 @@ class LegWork:
     def task_of(self, leg: Leg) -> TaskSpec | None:
         """What runs at a leg."""
         return self._metajob.task_for(leg.machine, leg.name)
+
+    async def in_its_zone(self, leg: Leg) -> Leg:
+        """The leg with its site's time zone, where the site says it."""
+        return await in_its_zone(leg, self._destinations[leg.machine])
 
     def check_files(self, base: Path) -> None:
         """Refuse before anything is booked when a file to stage in is not there."""

@@ -16,6 +16,7 @@ from gridcore.itineraries import Itinerary, Leg
 from gridcore.jobs import JobView
 from gridcore.reservations import Decline
 from gridcore.timetext import format_in_zone, format_utc
+from gridcore.zones import find_zone
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,7 +56,13 @@ def decline_json(decline: Decline) -> dict[str, Any]:
 
 def report_json(report: TripReport) -> dict[str, Any]:
     """A trip with what its sites say now."""
-    return {**itinerary_json(report.itinerary, report.jobs), "notes": list(report.notes)}
+    spread = report.spread
+    return {
+        **itinerary_json(report.itinerary, report.jobs),
+        "spread_s": None if spread is None else round(spread.spread_s, 6),
+        "spread_uncertainty_s": None if spread is None else round(spread.uncertainty_s, 6),
+        "notes": list(report.notes),
+    }
 
 
 def resumed_json(resumed: Resumed) -> dict[str, Any]:
@@ -138,6 +145,26 @@ def itinerary_table(itinerary: Itinerary, zone: ZoneInfo) -> Table:
             leg.transport.value,
         )
     return table
+
+
+def zone_lines(itinerary: Itinerary, zone: ZoneInfo) -> list[str]:
+    """When the legs start by the clocks of their sites, where those differ from the user's."""
+    return [
+        f"  {leg.name} starts {format_in_zone(leg.start, find_zone(leg.zone))}"
+        for leg in itinerary.legs
+        if leg.zone and leg.zone != (zone.key or "UTC")
+    ]
+
+
+def spread_line(report: TripReport) -> str:
+    """How far the actual starts lie apart; empty as long as that is not known."""
+    spread = report.spread
+    if spread is None:
+        return ""
+    return (
+        f"  all legs started within {spread.spread_s * 1000:.1f} ms"
+        f" (clocks known to {spread.uncertainty_s * 1000:.1f} ms)"
+    )
 
 
 def _wall_clock(instant: Instant, zone: ZoneInfo) -> str:
@@ -226,6 +253,8 @@ def _leg_json(leg: Leg, job: JobView | None) -> dict[str, Any]:
         "nodes": leg.nodes,
         "start": format_utc(leg.start),
         "end": format_utc(leg.end),
+        "zone": leg.zone or None,
+        "start_there": format_in_zone(leg.start, find_zone(leg.zone)) if leg.zone else None,
         "state": leg.state.value,
         "reservation": leg.reservation_id,
         "transport": leg.transport.value,

@@ -5,13 +5,15 @@ The sites are right, whatever the laptop remembers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from gridcore.errors import NotFoundError, UnavailableError
+from gridcore.errors import GridError, NotFoundError, UnavailableError
 from gridcore.itineraries import Itinerary, Leg, LegState, TripState
 from gridcore.jobs import JobState, JobView
 from gridcore.ports import SiteDescription
 from gridcore.reservations import Reservation, ReservationState
+from gridcore.zones import find_zone
 from gridio.connections import ClockSkew
 from travel_agent.grid_config import MachineEntry
 from travel_agent.searching import Destination
@@ -43,33 +45,90 @@ class TripReport:
     itinerary: Itinerary
     jobs: dict[str, JobView]
     """By leg."""
+    skews: dict[str, ClockSkew] = field(default_factory=dict)
+    """By leg, of its site's clock; only where it was measured."""
     notes: tuple[str, ...] = ()
     """Where a site could not be asked, or says something else than the laptop remembers."""
 
+    @property
+    def spread(self) -> StartSpread | None:
+        """How far the actual starts of all legs lie apart; ``None`` unless all have begun, on
+        clocks that were measured.
+        """
+        legs = [leg.name for leg in self.itinerary.legs]
+        starts, doubts = [], []
+        for name in legs:
+            job, skew = self.jobs.get(name), self.skews.get(name)
+            if job is None or job.started_precise is None or skew is None:
+                return None
+            starts.append(job.started_precise - skew.skew_s)
+            doubts.append(skew.uncertainty_s)
+        if len(legs) < 2:
+            return None
+        return StartSpread(
+            spread_s=max(starts) - min(starts), uncertainty_s=sum(sorted(doubts)[-2:])
+        )
 
-async def look_at(
-    leg: Leg, destination: Destination
-) -> tuple[Leg, Reservation | None, JobView | None, str]:
-    """One leg in its site's book: its reservation, its job, or why they are not known."""
-    port = destination.connection.site
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartSpread:
+    """Between the first and the last actual start of a trip's legs, each on the laptop's clock."""
+
+    spread_s: float
+    uncertainty_s: float
+    """How far it may be off: what is not known of the two worst clocks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegLook:
+    """One leg in its site's book."""
+
+    leg: Leg
+    reservation: Reservation | None = None
+    job: JobView | None = None
+    skew: ClockSkew | None = None
+    problem: str = ""
+    """Why reservation or job are not known."""
+
+
+async def look_at(leg: Leg, destination: Destination) -> LegLook:
+    """What the site's own book says of a leg."""
+    connection = destination.connection
     try:
-        kept = await port.reservations(everybody=False)
-        jobs = await port.jobs(job_ids=[leg.job_id]) if leg.job_id else []
+        kept = await connection.site.reservations(everybody=False)
+        jobs = await connection.site.jobs(job_ids=[leg.job_id]) if leg.job_id else []
     except (UnavailableError, NotFoundError) as fault:
-        return leg, None, None, f"{leg.name}: {fault}"
+        return LegLook(leg=leg, problem=f"{leg.name}: {fault}")
     found = next((each for each in kept if each.reservation_id == leg.reservation_id), None)
-    note = "" if found else f"{leg.name}: {leg.site} no longer knows {leg.reservation_id}"
-    return leg, found, jobs[0] if jobs else None, note
+    problem = "" if found else f"{leg.name}: {leg.site} no longer knows {leg.reservation_id}"
+    return LegLook(
+        leg=await in_its_zone(leg, destination),
+        reservation=found,
+        job=jobs[0] if jobs else None,
+        skew=connection.skew_s(),
+        problem=problem,
+    )
 
 
-def report_on(
-    itinerary: Itinerary,
-    looks: list[tuple[Leg, Reservation | None, JobView | None, str]],
-) -> TripReport:
+async def in_its_zone(leg: Leg, destination: Destination) -> Leg:
+    """The leg with its site's time zone; as it is when the site cannot be asked, or names one that
+    is not known here.
+    """
+    if leg.zone:
+        return leg
+    try:
+        zone = find_zone((await destination.connection.calendar.describe()).time_zone)
+    except GridError:
+        return leg
+    return replace(leg, zone=zone.key or "UTC")
+
+
+def report_on(itinerary: Itinerary, looks: Sequence[LegLook]) -> TripReport:
     """What the sites say, put together; the sites are right, whatever the laptop remembers."""
-    legs = tuple(_leg_now(leg, kept, job) for leg, kept, job, _ in looks)
-    notes = tuple(note for _, _, _, note in looks if note)
-    jobs = {leg.name: job for leg, _, job, _ in looks if job is not None}
+    legs = tuple(_leg_now(each.leg, each.reservation, each.job) for each in looks)
+    notes = tuple(each.problem for each in looks if each.problem)
+    jobs = {each.leg.name: each.job for each in looks if each.job is not None}
+    skews = {each.leg.name: each.skew for each in looks if each.skew is not None}
     states = [leg.state for leg in legs]
     state = itinerary.state
     if state in (TripState.BOOKED, TripState.RUNNING):
@@ -85,7 +144,8 @@ def report_on(
             state = TripState.RUNNING
     if state is TripState.FAILED and any(each is LegState.RUNNING for each in states):
         state = TripState.RUNNING
-    return TripReport(itinerary=replace(itinerary, state=state, legs=legs), jobs=jobs, notes=notes)
+    now = replace(itinerary, state=state, legs=legs)
+    return TripReport(itinerary=now, jobs=jobs, skews=skews, notes=notes)
 
 
 def _leg_now(leg: Leg, kept: Reservation | None, job: JobView | None) -> Leg:

@@ -62,9 +62,12 @@ async def set_out(office: Office, metajob: Metajob, base: Path, listener: Listen
 
 
 async def queue_jobs(itinerary: Itinerary, work: LegWork, base: Path, log: TripLog) -> Itinerary:
-    """Files in and jobs queued, at all sites at the same time; what is queued already stays."""
+    """Files in and jobs queued, at all sites at the same time; what is queued already stays. The
+    legs come back with their sites' time zones.
+    """
 
     async def prepare(leg: Leg) -> Leg:
+        leg = await work.in_its_zone(leg)
         if work.task_of(leg) is None or leg.job_id is not None:
             return leg
         await work.stage_in(leg, base)

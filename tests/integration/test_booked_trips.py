@@ -29,6 +29,8 @@ CLOCK = SystemClock()
 
 TRIP_KEYS = {"trip", "name", "state", "start", "end", "price", "legs"}
 LEG_KEYS = {
+    "zone",
+    "start_there",
     "leg",
     "machine",
     "site",

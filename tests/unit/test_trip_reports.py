@@ -1,0 +1,79 @@
+"""What is made of the sites' words about a trip: spread of the starts, zones."""
+
+from __future__ import annotations
+
+import pytest
+
+from gridcore.instants import Interval
+from gridcore.itineraries import Itinerary, Leg, LegState, Transport, TripState
+from gridcore.jobs import JobSpec, JobState, JobView
+from gridcore.zones import find_zone as zone
+from gridio.connections import ClockSkew
+from travel_agent.rendering import spread_line, zone_lines
+from travel_agent.reports import LegLook, TripReport, report_on
+
+NOON = 1_100_000_000
+
+
+def leg(name: str, *, where: str = "") -> Leg:
+    """A running leg."""
+    return Leg(
+        name=name,
+        machine=name,
+        site=name,
+        nodes=1,
+        interval=Interval(NOON, NOON + 600),
+        transport=Transport.GRPC,
+        state=LegState.BOOKED,
+        reservation_id=f"{name}.1",
+        zone=where,
+    )
+
+
+def look(
+    name: str, started: float | None, skew_s: float | None, *, doubt_s: float = 0.001
+) -> LegLook:
+    """What a site says of a leg whose job began then by its own clock."""
+    spec = JobSpec(request_id="r", name="n", account="a", nodes=1, limit_s=600, argv=("true",))
+    job = JobView(
+        job_id=f"{name}.j",
+        site=name,
+        owner="ada",
+        spec=spec,
+        state=JobState.RUNNING,
+        submitted_at=NOON,
+        started_precise=started,
+    )
+    skew = None if skew_s is None else ClockSkew(skew_s=skew_s, uncertainty_s=doubt_s)
+    return LegLook(leg=leg(name), job=job, skew=skew)
+
+
+def report(*looks: LegLook) -> TripReport:
+    """Of a booked trip."""
+    legs = tuple(each.leg for each in looks)
+    trip = Itinerary(trip_id="t", name="n", state=TripState.BOOKED, legs=legs)
+    return report_on(trip, looks)
+
+
+def test_the_spread_is_taken_on_one_clock() -> None:
+    """A site whose clock is a minute ahead did not start a minute late."""
+    spread = report(look("east", NOON + 0.25, 0.0), look("west", NOON + 60.27, 60.0)).spread
+    assert spread is not None
+    assert spread.spread_s == pytest.approx(0.02)
+    assert spread.uncertainty_s == pytest.approx(0.002)
+
+
+@pytest.mark.parametrize(("started", "skew_s"), [(None, 0.0), (NOON + 0.25, None)])
+def test_a_spread_is_never_guessed(started: float | None, skew_s: float | None) -> None:
+    """A leg that has not begun, or a clock that nobody measured: no figure."""
+    found = report(look("east", NOON + 0.25, 0.0), look("west", started, skew_s))
+    assert found.spread is None
+    assert spread_line(found) == ""
+
+
+def test_only_foreign_clocks_are_told() -> None:
+    """The legs' local times stand below the table where they are not the user's own."""
+    legs = (leg("home", where="Europe/Berlin"), leg("sdsc", where="America/Los_Angeles"))
+    trip = Itinerary(trip_id="t", name="n", state=TripState.BOOKED, legs=legs)
+    (line,) = zone_lines(trip, zone("Europe/Berlin"))
+    assert line == "  sdsc starts 2004-11-09 03:33:20 -08:00 America/Los_Angeles"
