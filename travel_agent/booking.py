@@ -118,8 +118,7 @@ class Booking:
                 )
             await self._let_go(plan, held, attempt)
             refusal = next(iter(refusals.values()))
-            machines = {each.name: each.machine for each in plan.legs}
-            await self._search.learn({machines[leg]: each for leg, each in refusals.items()})
+            await self._search.learn(refusals)
             await self._clock.sleep_until(
                 self._clock.now_precise() + jitter_s(self._trip_id, attempt)
             )

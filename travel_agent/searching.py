@@ -61,7 +61,7 @@ class Search(Protocol):
         ...
 
     async def learn(self, refusals: Mapping[str, Decline]) -> None:
-        """The owners of these machines said no to the last proposal."""
+        """The owners of these legs of the last proposal said no to them; by the legs' names."""
         ...
 
 
