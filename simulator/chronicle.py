@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.story_words import in_words
 
 if TYPE_CHECKING:
-    from simulator.virtual_loop import VirtualLoop
+    from simulator.checked_world import Timekeeper
 
 LINES_MAX: Final = 200_000
 """Lines kept of one world; the oldest go first."""
@@ -54,7 +54,7 @@ class Violation:
 class Chronicle:
     """The lines, the faults that were injected, and the promises that were broken."""
 
-    def __init__(self, loop: VirtualLoop) -> None:
+    def __init__(self, loop: Timekeeper) -> None:
         self._loop = loop
         self.lines: list[Line] = []
         self.faults: Counter[str] = Counter()

@@ -159,6 +159,10 @@ class SimulatedLaptop:
         """True when its user has nothing left to type, or is gone."""
         return self.is_lost or all(each.is_settled for each in self.told)
 
+    def stories(self) -> dict[str, TripStory]:
+        """What its disks say, by trip."""
+        return {trip_id: read_story(disk) for trip_id, disk in self.journals.disks.items()}
+
     # -- as a host: nobody calls a laptop ----------------------------------------------------------
 
     def services(self) -> None:

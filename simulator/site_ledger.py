@@ -24,8 +24,8 @@ from gridcore.reservations import Reservation, ReservationState, next_state
 if TYPE_CHECKING:
     from gridio.journal import Record
     from local_sched.resource_managers.base import Launch
+    from simulator.checked_world import Timekeeper
     from simulator.chronicle import Chronicle
-    from simulator.virtual_loop import VirtualLoop
 
 HELD, COMMITTED = ReservationState.HELD, ReservationState.COMMITTED
 OVER_COMMITTED = "no over-commitment"
@@ -75,7 +75,7 @@ class JobEntry:
 class SiteLedger:
     """One site's. ``broken`` promises go to the chronicle."""
 
-    def __init__(self, site: str, nodes: int, chronicle: Chronicle, loop: VirtualLoop) -> None:
+    def __init__(self, site: str, nodes: int, chronicle: Chronicle, loop: Timekeeper) -> None:
         self.site = site
         self.nodes = nodes
         self.promises: dict[str, Promise] = {}

@@ -15,13 +15,11 @@ from gridcore.errors import GridError
 from gridcore.itineraries import Itinerary, TripState
 from gridcore.reservations import ReservationState, TripRef
 from simulator.lives import first_fault
-from simulator.simulated_laptop import read_story
 from simulator.site_ledger import DONE, Promise
 from simulator.virtual_clock import WORLD_BEGIN
 
 if TYPE_CHECKING:
-    from simulator.simulated_laptop import SimulatedLaptop, Told
-    from simulator.simulated_site import SimulatedSite
+    from simulator.checked_world import CheckedLaptop, CheckedSite, CheckedTold, CheckedWorld
     from simulator.worlds import World, WorldRecord
     from travel_agent.trip_log import TripStory
 
@@ -41,9 +39,9 @@ class TripBooks:
     """All that the sites' disks say of one trip."""
 
     trip_id: str
-    legs: list[tuple[SimulatedSite, Promise]] = field(default_factory=list)
+    legs: list[tuple[CheckedSite, Promise]] = field(default_factory=list)
 
-    def kept(self) -> list[tuple[SimulatedSite, Promise]]:
+    def kept(self) -> list[tuple[CheckedSite, Promise]]:
         """Legs that are committed, or were and ran to their end."""
         return [(site, each) for site, each in self.legs if each.state in DONE]
 
@@ -70,7 +68,7 @@ def trip_of(promise: Promise) -> TripRef:
     return trip
 
 
-def trips_of(world: World) -> dict[str, TripBooks]:
+def trips_of(world: CheckedWorld) -> dict[str, TripBooks]:
     """All trips that any site ever held a leg of."""
     trips: dict[str, TripBooks] = {}
     for site in world.sites.values():
@@ -79,21 +77,18 @@ def trips_of(world: World) -> dict[str, TripBooks]:
     return trips
 
 
-def stories_of(laptop: SimulatedLaptop) -> dict[str, TripStory]:
-    """What the laptop's disks say."""
-    return {trip_id: read_story(disk) for trip_id, disk in laptop.journals.disks.items()}
-
-
-def check_trips(world: World, record: WorldRecord, *, is_final: bool) -> None:
-    """All or nothing. Before the end, a trip that is being cancelled may be on its way."""
+def check_trips(world: CheckedWorld, record: WorldRecord | None, *, is_final: bool) -> None:
+    """All or nothing. Before the end, a trip that is being cancelled may be on its way; outcomes
+    are noted in ``record``.
+    """
     undone: dict[str, bool] = {}
     for laptop in world.laptops.values():
-        for trip_id, story in stories_of(laptop).items():
+        for trip_id, story in laptop.stories().items():
             was_undone = story.state.is_over and story.attempt > 0
             undone[trip_id] = story.is_undoing or was_undone
     for trip_id, books in trips_of(world).items():
         outcome = books.outcome()
-        if not is_final:
+        if record is not None and not is_final:
             record.outcomes[trip_id] = outcome
         if outcome != TORN or (undone.get(trip_id) and not is_final):
             continue
@@ -109,12 +104,12 @@ def check_trips(world: World, record: WorldRecord, *, is_final: bool) -> None:
         world.chronicle.broken(ATOMIC, f"{trip_id} is torn: {legs}", trip_id)
 
 
-def start_s(site: SimulatedSite, promise: Promise, at_s: float | None = None) -> float:
+def start_s(site: CheckedSite, promise: Promise, at_s: float | None = None) -> float:
     """Virtual second of a leg's start, by its site's clock as that is set at ``at_s`` (now)."""
     return promise.reservation.start - WORLD_BEGIN - site.clock.offset_s(at_s)
 
 
-def _excuse(world: World, books: TripBooks, *, is_cancelled: bool) -> str:
+def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str:
     """Why a torn trip could not be helped; empty: it could."""
     kept = books.kept()
     attempt = trip_of(kept[0][1])
@@ -145,24 +140,24 @@ def _excuse(world: World, books: TripBooks, *, is_cancelled: bool) -> str:
     return "no majority until its start"
 
 
-def check_logs(world: World) -> None:
+def check_logs(world: CheckedWorld) -> None:
     """Every log has come to rest, and says what the books say."""
     trips = trips_of(world)
     for laptop in world.laptops.values():
         if laptop.is_lost:
             continue
         told = {each.trip_id: each for each in laptop.told}
-        for trip_id, story in stories_of(laptop).items():
+        for trip_id, story in laptop.stories().items():
             if story.trip_id:
                 _check_log(world, laptop, story, trips.get(trip_id), told.get(trip_id))
 
 
 def _check_log(
-    world: World,
-    laptop: SimulatedLaptop,
+    world: CheckedWorld,
+    laptop: CheckedLaptop,
     story: TripStory,
     books: TripBooks | None,
-    told: Told | None,
+    told: CheckedTold | None,
 ) -> None:
     trip_id, state = story.trip_id, story.state
     outcome = books.outcome() if books is not None else ABORTED
@@ -188,7 +183,7 @@ def _check_log(
         )
 
 
-def check_told(world: World, itinerary: Itinerary) -> None:
+def check_told(world: CheckedWorld, itinerary: Itinerary) -> None:
     """Whoever is told that a trip is booked may pack: every leg is committed on its site's disk at
     that moment, whatever happens next.
     """
@@ -222,13 +217,15 @@ async def check_status(world: World) -> None:
                     SHOWN, f"gur status {told.trip_id}: {first_fault(fault)}", told.trip_id
                 )
                 continue
-            books = trips_of(world).get(told.trip_id)
-            outcome = books.outcome() if books is not None else ABORTED
-            shown = report.itinerary.state
-            if shown in UNDONE and books is not None and books.is_over():
-                continue
-            is_shown = shown in (TripState.BOOKED, TripState.RUNNING, TripState.COMPLETED)
-            if outcome != TORN and is_shown != (outcome == WHOLE) and shown is not TripState.FAILED:
-                world.chronicle.broken(
-                    SHOWN, f"{told.trip_id} is shown {shown}, it is {outcome}", told.trip_id
-                )
+            check_shown(world, told.trip_id, report.itinerary.state)
+
+
+def check_shown(world: CheckedWorld, trip_id: str, shown: TripState) -> None:
+    """A trip that ``gur status`` shows as booked is booked, and the reverse."""
+    books = trips_of(world).get(trip_id)
+    outcome = books.outcome() if books is not None else ABORTED
+    if shown in UNDONE and books is not None and books.is_over():
+        return
+    is_shown = shown in (TripState.BOOKED, TripState.RUNNING, TripState.COMPLETED)
+    if outcome != TORN and is_shown != (outcome == WHOLE) and shown is not TripState.FAILED:
+        world.chronicle.broken(SHOWN, f"{trip_id} is shown {shown}, it is {outcome}", trip_id)

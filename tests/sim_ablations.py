@@ -28,7 +28,7 @@ from simulator.simulated_site import SimulatedSite
 from simulator.site_ledger import ACKNOWLEDGED, BURIED, TWICE
 from simulator.trip_checkers import ATOMIC, LOGGED
 from simulator.worlds import PlannedCrash, WorldPlan, WorldTypes, live
-from travel_agent import booking as booking_module
+from travel_agent import trip_parts as trip_parts_module
 from travel_agent.booking import Booking
 from travel_agent.trip_events import TripDecided
 from travel_agent.trip_log import JournaledTripLog
@@ -188,7 +188,7 @@ ABLATIONS = [
     Ablation(
         "acceptors",
         rules=(ATOMIC,),
-        patches={(booking_module, "acceptors_of"): lambda destinations: ()},
+        patches={(trip_parts_module, "acceptors_of"): lambda destinations: ()},
         worlds=lost_laptops,
     ),
     Ablation("durable before told", rules=(ACKNOWLEDGED,), types=_site_with(agent_type=HastyAgent)),
