@@ -124,7 +124,12 @@ def build_parts(
     # A new epoch each start: what the queue books is not journaled, so version numbers may repeat.
     epoch = RandomIds(clock).new_id("epoch")
     calendar = Calendar(
-        config.name, config.classes, rules=config.rules, tariff=config.tariff, epoch=epoch
+        config.name,
+        config.classes,
+        rules=config.rules,
+        tariff=config.tariff,
+        epoch=epoch,
+        slot_rule=config.slot_rule,
     )
     nodes = tuple(
         NodeDescription(name=f"{each.name}-{number}", features=each.features)

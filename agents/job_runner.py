@@ -85,7 +85,9 @@ class JobRunner:
         knows of is never launched again.
         """
         events = await self.resource_manager.recover()
-        homeless = restore_jobs(self.scheduler, self.jobs, self._state, self._clock.now())
+        now = self._clock.now()
+        homeless = restore_jobs(self.scheduler, self.jobs, self._state, now)
+        self.calendar.take_slots(now)
         for job_id in homeless:
             await self.over(job_id, JobState.FAILED, None, NO_CLASS)
         for event in events:

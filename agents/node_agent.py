@@ -43,6 +43,7 @@ from agents.site_events import (
 )
 from agents.site_state import SiteState
 from agents.site_upkeep import SiteUpkeep
+from agents.slot_upkeep import SlotUpkeep
 from agents.trip_keeper import Connect, TripKeeper
 from agents.upkeep_rules import NO_UPKEEP, UpkeepRules
 from gridcore.calendar_events import (
@@ -149,6 +150,7 @@ class NodeAgent:
             self.record,
         )
         self.upkeep = SiteUpkeep(self)
+        self.slots = SlotUpkeep(self)
         self._alarm = Alarm(parts.clock)
         self._chores: asyncio.TaskGroup | None = None
         """While the agent runs: where work goes that nothing waits for."""
@@ -342,6 +344,8 @@ class NodeAgent:
             self._chores.create_task(self._clean_areas(now), name="areas")
         if self.parts.journal.replay_count > COMPACT_ABOVE:
             await self.compact()
+        if self.slots.look(now):
+            self._summary = None
         result = self.scheduler.cycle(now)
         self._note_places()
         self.upkeep.look_after(now)
@@ -356,6 +360,7 @@ class NodeAgent:
             self.calendar.next_end(),
             self.trips.next_check(),
             self.upkeep.next_due(),
+            self.slots.next_due(),
         )
         return float(min([each for each in moments if each is not None] + [now + IDLE_WAKE_S]))
 

@@ -43,6 +43,7 @@ from gridcore.errors import InputError
 from gridcore.ladders import SlotLadder
 from gridcore.reservations import check_id
 from gridcore.tariffs import FlatTariff
+from gridcore.whole_slots import SlotRule
 from gridcore.zones import find_zone
 from gridio.notify import Notifier
 from local_sched.shortpools import Shortpool
@@ -111,6 +112,10 @@ class CalendarTable(_Strict):
     tombstone_s: Annotated[int, Field(ge=60)] = CalendarRules().tombstone_s
     published_slots: str = "64x60, 64x960, *x15360"
     """Ladder of the summary that managers subscribe to (count x seconds)."""
+    slots: str = "exact"
+    """Ladder on which reservations take whole slots (calendar paper, section 2.3), or ``exact``."""
+    threshold_permille: Annotated[int, Field(ge=0, le=1000)] = 1000
+    """Share of a slot that may be reserved in advance."""
     published_horizon_s: Annotated[int, Field(ge=60)] = 14 * 86_400
 
 
@@ -218,6 +223,9 @@ class SiteConfig:
     rules: CalendarRules
     tariff: FlatTariff
     ladder: SlotLadder
+    """Of what is published."""
+    slot_rule: SlotRule
+    """On which reservations take their time."""
     contact_ports: range
     upkeep: UpkeepRules
     shortpools: dict[str, Shortpool]
@@ -287,9 +295,20 @@ def load_site_config(path: Path) -> SiteConfig:
             tombstone_s=calendar.tombstone_s,
         ),
         tariff=FlatTariff(parsed.prices.millicredits_per_node_hour),
-        ladder=SlotLadder.parse(calendar.published_slots),
+        ladder=_ladder(path, "published_slots", calendar.published_slots),
+        slot_rule=SlotRule(
+            ladder=_ladder(path, "slots", calendar.slots),
+            threshold_permille=calendar.threshold_permille,
+        ),
         contact_ports=range(int(ports[1]), int(ports[2]) + 1),
         upkeep=upkeep,
         shortpools=shortpools,
         notifier=notifier,
     )
+
+
+def _ladder(path: Path, key: str, text: str) -> SlotLadder:
+    try:
+        return SlotLadder.parse(text)
+    except InputError as fault:
+        raise InputError(f"{path}: calendar.{key}: {fault.message}", hint=fault.hint) from None

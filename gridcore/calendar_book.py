@@ -21,11 +21,13 @@ from gridcore.calendar_events import (
 from gridcore.calendar_rules import CalendarRules, ResourceClass
 from gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
 from gridcore.footprints import Footprint, difference, footprint_of, spliced
-from gridcore.instants import Instant
+from gridcore.instants import Instant, Interval
 from gridcore.profile import AvailabilityProfile
 from gridcore.reservations import Reservation, ReservationRequest, ReservationState
+from gridcore.slot_keeping import SlotKeeper
 from gridcore.summaries import CalendarVersion
 from gridcore.tariffs import FlatTariff, Tariff
+from gridcore.whole_slots import SlotRule
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
@@ -52,6 +54,7 @@ class CalendarBook:
         tariff: Tariff | None = None,
         epoch: str = "0",
         origin: Instant = 0,
+        slot_rule: SlotRule | None = None,
     ) -> None:
         self.site = site
         self.classes: dict[str, ResourceClass] = {each.name: each for each in classes}
@@ -85,6 +88,8 @@ class CalendarBook:
         """Live reservation -> the hold that is to replace it."""
         self.ids_given = 0
         """Reservations ever granted, the forgotten ones included."""
+        self.slots = SlotKeeper(slot_rule or SlotRule())
+        """What a promise takes: exactly its time, and after ``take_slots`` what the rule says."""
         self._held: dict[str, None] = {}
         """Ids of the holds, in the order in which they were granted."""
         self._ends: list[tuple[Instant, str]] = []
@@ -175,8 +180,10 @@ class CalendarBook:
         """
         match event:
             case ReservationGranted(reservation=reservation):
+                self._hear_of(reservation.created_at)
                 self._add(reservation)
             case ReservationMoved():
+                self._hear_of(event.at)
                 self._move(event.reservation, event.at)
             case ReservationChanged():
                 self._change(event)
@@ -187,9 +194,23 @@ class CalendarBook:
         self.changes += 1
 
     def advance(self, now: Instant) -> None:
-        """Forget the free time that is past. Changes no promise and no version."""
+        """Forget what is past, split slots that have come near. Changes no promise, no version."""
         for profile in self.free.values():
             profile.advance(now)
+        self._hear_of(now)
+
+    def take_slots(self, now: Instant) -> None:
+        """After the replay, which books exactly what was promised: from now on promises take whole
+        slots, and live ones are widened as far as nobody else has the room.
+        """
+        self.slots.hear_of(now)
+        self.slots.take(self._footprints, self.reservations, self.free, self._replacement)
+
+    def held_time(self, reservation_id: str) -> Interval:
+        """From when to when a live entry takes nodes: its own time, or the slots it touches."""
+        whole = footprint_of(self.reservations[reservation_id])
+        pieces = self._footprints[reservation_id].pieces or whole.pieces
+        return Interval(pieces[0].interval.start, pieces[-1].interval.end)
 
     def validate(self) -> None:
         """Assert every invariant that links the fields; for tests and after a replay."""
@@ -236,7 +257,7 @@ class CalendarBook:
                 f"reservation {reservation_id} is in the book already, or is not a new one"
             )
         key = self._new_key(reservation)
-        footprint = footprint_of(reservation)
+        footprint = self.slots.whole(reservation)
         old_id = reservation.request.replaces if is_held else None
         if old_id not in self.reservations:
             old_id = None  # forgotten since, and left out of the journal
@@ -265,7 +286,7 @@ class CalendarBook:
         if not is_firm or reservation_id in self._replacement or old.owner != reservation.owner:
             raise ConflictError(f"reservation {reservation_id} cannot be moved")
         key = self._new_key(reservation)
-        before, whole = self._footprints[reservation_id], footprint_of(reservation)
+        before, whole = self._footprints[reservation_id], self.slots.whole(reservation)
         after = spliced(before, whole, at)
         difference(after, before).book(self.free)
         difference(before, after).unbook(self.free)
@@ -302,14 +323,20 @@ class CalendarBook:
         """Free the rest of ``old``, except for what the hold that was to replace it needs, which
         now stands on its own feet.
         """
-        footprint = self._footprints.pop(old.reservation_id).since(at)
+        self._footprints.pop(old.reservation_id).since(at).unbook(self.free)
         replacement_id = self._replacement.pop(old.reservation_id, None)
         if replacement_id is not None:
-            partial = self._footprints[replacement_id]
-            whole = spliced(partial, footprint_of(self.reservations[replacement_id]), at)
-            self._footprints[replacement_id] = whole
-            footprint = difference(footprint, whole)
-        footprint.unbook(self.free)
+            new, partial = self.reservations[replacement_id], self._footprints[replacement_id]
+            partial.unbook(self.free)
+            footprint = spliced(partial, self.slots.whole(new), at)
+            if not footprint.fits(self.free):
+                footprint = spliced(partial, footprint_of(new), at)
+            self._footprints[replacement_id] = footprint
+            footprint.withdraw(self.free)
+
+    def _hear_of(self, at: Instant) -> None:
+        if self.slots.hear_of(at):
+            self.slots.split(self._footprints, self.reservations, self.free, self._replacement)
 
     def _bury(self, event: RequestBuried) -> None:
         key = (event.owner, event.request_id)

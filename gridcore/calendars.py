@@ -58,7 +58,7 @@ class Calendar(CalendarBook):
         refusal = self._refuse_replacing(request, by)
         if refusal is not None:
             return refusal
-        searched = self._room_for(request.replaces, room)
+        searched = self._room_for(request.replaces, room, now)
         return fitting.find(self, request, now, searched, lead_s=self.rules.lead_s)
 
     def decide_reserve(
@@ -85,7 +85,7 @@ class Calendar(CalendarBook):
         if refusal is not None:
             return refusal, ()
         lead_s = 0 if ttl_s is None else self.rules.lead_s
-        searched = self._room_for(request.replaces, room)
+        searched = self._room_for(request.replaces, room, now)
         found = fitting.find(self, request, now, searched, lead_s=lead_s)
         if isinstance(found, Decline):
             return found, ()
@@ -198,7 +198,7 @@ class Calendar(CalendarBook):
             refusal = self._refuse_state(reservation, "amend", "a leg stays a leg of its trip")
         if refusal is not None:
             return refusal, ()
-        searched = self._room_for(reservation_id, room)
+        searched = self._room_for(reservation_id, room, now)
         if reservation.start <= now:
             found = fitting.find_running(self, request, now, searched, reservation)
         else:
@@ -299,12 +299,13 @@ class Calendar(CalendarBook):
         return ReservationChanged(reservation_id=old_id, event=ReservationEvent.SUPERSEDE, at=now)
 
     def _room_for(
-        self, old_id: str | None, room: Mapping[str, AvailabilityProfile] | None
+        self, old_id: str | None, room: Mapping[str, AvailabilityProfile] | None, now: Instant
     ) -> Mapping[str, AvailabilityProfile]:
-        """Where to search: the room of the reservation to be changed counts as free."""
+        """Where to search: the room of the reservation to be changed counts as free, and that of a
+        slot is what is free in all of it.
+        """
         searched = self.free if room is None else room
-        if old_id is None:
-            return searched
-        copies = {name: profile.copy() for name, profile in searched.items()}
-        self._footprints[old_id].unbook(copies)
-        return copies
+        if old_id is not None:
+            searched = {name: profile.copy() for name, profile in searched.items()}
+            self._footprints[old_id].unbook(searched)
+        return self.slots.rule.room(searched, max(now, self.slots.as_of))

@@ -56,6 +56,21 @@ class Footprint:
                 profile.unbook(piece.nodes, piece.interval.start, piece.interval.end)
             raise
 
+    def fits(self, room: Mapping[str, AvailabilityProfile]) -> bool:
+        """True when all pieces could be booked."""
+        profile = room.get(self.resource_class)
+        return profile is not None and all(
+            profile.fits(piece.nodes, piece.interval.start, piece.interval.end)
+            for piece in self.pieces
+            if piece.interval.end > profile.origin
+        )
+
+    def withdraw(self, room: Mapping[str, AvailabilityProfile]) -> None:
+        """Take all pieces, promised already, even where nodes have failed since."""
+        profile = room[self.resource_class]
+        for piece in self.pieces:
+            profile.withdraw(piece.nodes, piece.interval.start, piece.interval.end)
+
     def unbook(self, room: Mapping[str, AvailabilityProfile]) -> None:
         """Give back all pieces."""
         profile = room[self.resource_class]

@@ -16,7 +16,7 @@ from gridcore.instants import Instant
 
 SLOTS_MAX: Final = 200_000
 
-_LEVEL: Final = re.compile(r"\s*(\*|[0-9]{1,9})\s*x\s*([0-9]{1,9})\s*")
+_LEVEL: Final = re.compile(r"\s*(\*|[0-9]{1,9})\s*x\s*([0-9]{1,9})\s*s?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,9 @@ class SlotLadder:
 
     @classmethod
     def parse(cls, text: str) -> SlotLadder:
-        """Read ``32x10, 8x320, *x2560`` (count x seconds)."""
+        """Read ``32x10, 8x320, *x2560`` or ``32 x 10s, ...`` (count x seconds), or ``exact``."""
+        if text.strip().lower() == "exact":
+            return EXACT
         levels = []
         for part in text.split(","):
             found = _LEVEL.fullmatch(part)

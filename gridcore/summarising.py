@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 def summarise(
     book: CalendarBook, ladder: SlotLadder, now: Instant, *, horizon_s: int
 ) -> CalendarSummary:
-    """The free room of ``book`` from ``now`` on, slot by slot.
+    """The free room of ``book`` from ``now`` on, slot by slot; as the book would promise it, which
+    may be in whole slots of its own.
 
     Slots end where everything behind is free, at the latest with the slot that reaches
     ``now + horizon_s``; that should not be less than the horizon of the book's rules, for a reader
@@ -41,12 +42,13 @@ def summarise(
     """
     if horizon_s < 1:
         raise InputError(f"a summary must look ahead at least 1 s: {horizon_s}")
+    room = book.slots.rule.room(book.free, max(now, book.slots.as_of))
     classes = tuple(
         ClassSummary(
             name=each.name,
             capacity=each.nodes,
             features=each.features,
-            slots=_slots(book.free[each.name], ladder, now, now + horizon_s),
+            slots=_slots(room[each.name], ladder, now, now + horizon_s),
         )
         for each in book.classes.values()
     )

@@ -55,7 +55,6 @@ def decide_system_reservation(
     answer, events = calendar.decide_reserve(request, SYSTEM_OWNER, None, now, room=room)
     displaced: list[Job] = []
     if isinstance(answer, Reservation) and events:
-        displaced = scheduler.make_way(
-            answer.resource_class, answer.nodes, answer.start, answer.end
-        )
+        held = calendar.slots.rule.held(answer.interval, now)
+        displaced = scheduler.make_way(answer.resource_class, answer.nodes, held.start, held.end)
     return SystemDecision(answer, events, tuple(displaced))

@@ -11,6 +11,7 @@ from gridcore.calendars import Calendar
 from gridcore.instants import Instant, Interval
 from gridcore.reservations import Decline, Reservation, ReservationRequest, ReservationState
 from gridcore.tariffs import Tariff
+from gridcore.whole_slots import SlotRule
 
 OWNER = "ada"
 SITE = "lab"
@@ -63,6 +64,7 @@ def a_calendar(
     tariff: Tariff | None = None,
     site: str = SITE,
     origin: Instant = 0,
+    slot_rule: SlotRule | None = None,
 ) -> Calendar:
     """An empty calendar of one class, `node`, without features."""
     return Calendar(
@@ -71,6 +73,7 @@ def a_calendar(
         rules=rules or some_rules(),
         tariff=tariff,
         origin=origin,
+        slot_rule=slot_rule,
     )
 
 

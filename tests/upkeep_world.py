@@ -18,6 +18,7 @@ from gridcore.errors import UnavailableError
 from gridcore.jobs import JobSpec, JobView
 from gridcore.ladders import EXACT
 from gridcore.reservations import ReservationRequest
+from gridcore.whole_slots import SlotRule
 from gridio.clock import ManualClock
 from gridio.connections import SiteConnection
 from gridio.journal_memory import Disk, MemoryJournal
@@ -49,6 +50,7 @@ class UpkeepWorld:
         backfill: BackfillRule | None = None,
         shortpools: dict[str, Shortpool] | None = None,
         horizon_s: int = 90 * 86_400,
+        slot_rule: SlotRule | None = None,
     ) -> None:
         self.clock = ManualClock(now)
         self.mail = RecordingNotifier()
@@ -64,6 +66,7 @@ class UpkeepWorld:
         self._config = SchedulerConfig(backfill=backfill or BackfillRule())
         self._shortpools = shortpools
         self._calendar_rules = CalendarRules(horizon_s=horizon_s)
+        self._slot_rule = slot_rule
         self._jobs_made = 0
         self._reader: asyncio.Task[None] | None = None
         self.agent = self._made()
@@ -74,6 +77,7 @@ class UpkeepWorld:
             [ResourceClass(name="n", nodes=NODES)],
             rules=self._calendar_rules,
             origin=self.clock.now(),
+            slot_rule=self._slot_rule,
         )
         agent = NodeAgent(
             AgentParts(

@@ -1,0 +1,44 @@
+"""What a site does when slots that come near are split: the queue learns of the room, and so do the
+managers.
+
+The calendar keeps every start where it was told and gives back what reservations no longer touch
+(``gridcore.slot_keeping``); the jobs of the queue move up into it with the next cycle (calendar
+paper, section 2.3). Nothing is journaled: where the slots lie is a matter of the time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from local_sched.compression import FAR
+
+if TYPE_CHECKING:
+    from agents.node_agent import NodeAgent
+    from gridcore.instants import Instant
+
+
+class SlotUpkeep:
+    """Belongs to one agent and its event loop."""
+
+    def __init__(self, agent: NodeAgent) -> None:
+        self._agent = agent
+        self._seen = 0
+        """Splits that the queue knows of."""
+
+    def look(self, now: Instant) -> bool:
+        """Before each cycle, after the calendar was told the time; True when there is room that
+        nobody knew of.
+        """
+        splits = self._agent.calendar.slots.splits
+        if splits == self._seen:
+            return False
+        self._seen = splits
+        for pool in self._agent.scheduler.pools.values():
+            pool.backfill.room_appeared(now, FAR)
+            pool.queue.is_reordered = True
+        self._agent.publisher.changed()
+        return True
+
+    def next_due(self) -> Instant:
+        """When slots are split next; far away where there is one level."""
+        return self._agent.calendar.slots.next_split
