@@ -24,13 +24,21 @@ _READ_BYTES: Final = 65_536
 
 
 async def run_site_command(
-    argv: Sequence[str], facts: Mapping[str, str], *, limit_s: float, content: str = ""
+    argv: Sequence[str],
+    facts: Mapping[str, str],
+    *,
+    limit_s: float,
+    content: str = "",
+    base: Mapping[str, str] | None = None,
 ) -> None:
-    """Run it as the daemon's own user with ``facts`` as its environment and ``content`` on its
-    standard input. ``UnavailableError``, in one line, when it cannot be started, ends with an error
-    or takes longer than ``limit_s`` seconds; then everything in its process group is killed.
+    """Run it as the caller's own user with ``facts`` in its environment and ``content`` on its
+    standard input. ``base``: the rest of the environment, default PATH and LANG alone.
+
+    ``UnavailableError``, in one line, when it cannot be started, ends with an error or takes longer
+    than ``limit_s`` seconds; then everything in its process group is killed.
     """
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
+    alone = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
+    environment = dict(alone if base is None else base)
     environment |= {name: _plain(value) for name, value in facts.items()}
     try:
         process = await asyncio.create_subprocess_exec(

@@ -15,6 +15,7 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
+from pathlib import Path
 from typing import Final, Protocol
 
 from gridcore.errors import InputError, UnavailableError
@@ -94,6 +95,17 @@ class LogNotifier:
     async def send(self, notice: Notice) -> None:
         """One line in the log."""
         log.info("nobody is mailed here: %r about %r", notice.to, notice.subject)
+
+
+class NoNotifier:
+    """For travellers who have not said which server takes their mail."""
+
+    def __init__(self, config: Path) -> None:
+        self._config = config
+
+    async def send(self, notice: Notice) -> None:
+        """Say so."""
+        raise UnavailableError(f"no mail server is named; add [mail] to {self._config}")
 
 
 class RecordingNotifier:

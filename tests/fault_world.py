@@ -35,6 +35,7 @@ from gridio.ids import SeededIds
 from gridio.inproc import InprocSite
 from gridio.journal import Journal, Record
 from gridio.journal_memory import Disk, MemoryJournal, WriteStage
+from gridio.notify import RecordingNotifier
 from gridio.trip_voting import TripVoting
 from tests.fake_services import FakeSite
 from tests.grid_world import metajob_text
@@ -110,6 +111,7 @@ class FaultWorld:
         self.gone: set[str] = set()
         self.late: list[Callable[[], Awaitable[object]]] = []
         self.is_dead = False
+        self.notifier = RecordingNotifier()
         self._open: list[MemoryJournal] = []
         self._lives = 0
 
@@ -136,6 +138,7 @@ class FaultWorld:
             clock=self.clock,
             ids=SeededIds(self._lives),
             journals=self,
+            notifier=self.notifier,
         )
 
     def die(self) -> None:

@@ -13,25 +13,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gridcore.errors import (
-    GridError,
-)
+from gridcore.errors import GridError
+from gridcore.instants import Instant
 from gridcore.itineraries import Itinerary, TripState
 from gridcore.metajobs import Metajob
+from gridcore.trip_wishes import TripEvent
 from gridio.clock import Clock
 from gridio.connections import SiteConnection
 from gridio.ids import IdSource
+from gridio.notify import Notifier
+from travel_agent.attending import attend, report
 from travel_agent.grid_config import GridConfig, MachineEntry
+from travel_agent.histories import TripHistory, histories, history
 from travel_agent.legs import LegChange, LegOutput, LegWork
 from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.offers import offered
 from travel_agent.office import Connect, Office
-from travel_agent.reports import SiteReport, TripReport, look_at, report_on
+from travel_agent.reports import SiteReport, TripReport
 from travel_agent.resuming import Resumed, over, resume
 from travel_agent.setting_out import queue_jobs, set_out
-from travel_agent.trip_events import TripEnded
+from travel_agent.telling import tell_people
 from travel_agent.trip_folders import TripFolders, TripJournals
-from travel_agent.trip_log import ForgetfulLog
+from travel_agent.trip_log import ForgetfulLog, find_trip
 
 ALTERNATIVES_TRIED_MAX: Final = 17
 """The metajob's own 16 at most, and one that a refusal offers."""
@@ -49,8 +52,11 @@ class TravelAgent:
         clock: Clock,
         ids: IdSource,
         journals: TripJournals | None = None,
+        notifier: Notifier | None = None,
     ) -> None:
-        """``journals``: where the trips' logs stand; default: in folders below ``state``."""
+        """``journals``: where the trips' logs stand; default: in folders below ``state``.
+        ``notifier``: how mail goes out; default: by the mail server of ``config``.
+        """
         self.config = config
         self._office = Office(
             config,
@@ -58,6 +64,7 @@ class TravelAgent:
             clock=clock,
             ids=ids,
             journals=journals or TripFolders(state / "trips"),
+            notifier=notifier or config.notifier(),
         )
 
     async def close(self) -> None:
@@ -128,24 +135,28 @@ class TravelAgent:
         """Ids of all trips that this laptop knows, the oldest first."""
         return self._office.journals.trip_ids()
 
-    async def status(self, wanted: str) -> TripReport:
-        """Where a trip stands, by the books of its sites."""
+    async def status(self, wanted: str, *, listener: Listener = deaf) -> TripReport:
+        """Where a trip stands, by the books of its sites; people are told what is new in it."""
+        return await report(self._office, wanted, listener)
+
+    def itinerary_ics(self, wanted: str) -> str:
+        """A trip as iCalendar, as this laptop remembers it."""
+        from travel_agent.calendar_file import itinerary_ics
+
         log = self._office.open_log(wanted)
         try:
-            story = log.story
-            itinerary = story.itinerary()
-            if not itinerary.legs or story.state.is_over:
-                return TripReport(itinerary=itinerary, jobs={})
-            destinations = self._office.destinations(self._office.metajob_of(log))
-            looks = await asyncio.gather(
-                *(look_at(leg, destinations[leg.machine]) for leg in itinerary.legs)
-            )
-            report = report_on(itinerary, looks)
-            if report.itinerary.state.is_over and not story.state.is_over:
-                await log.write(TripEnded(state=report.itinerary.state.value))
-            return report
+            story, now = log.story, self._office.clock.now()
+            return itinerary_ics(story.itinerary(), now=now, sequence=story.attempt)
         finally:
             log.close()
+
+    def histories(self, *, state: TripState | None = None, since: Instant = 0) -> list[TripHistory]:
+        """What this laptop remembers of its trips, the oldest first; no site is asked."""
+        return list(histories(self._office, state=state, since=since))
+
+    def history(self, wanted: str) -> TripHistory:
+        """One trip step by step, from its log."""
+        return history(self._office, find_trip(self._office.journals, wanted, self._office.clock))
 
     async def cancel(self, wanted: str, *, listener: Listener = deaf) -> Itinerary:
         """Undo a trip at every site: jobs are stopped, reservations released."""
@@ -178,19 +189,24 @@ class TravelAgent:
             if answer.itinerary.state is TripState.BOOKED:
                 work = LegWork(metajob, destinations, listener=listener)
                 itinerary = await queue_jobs(answer.itinerary, work, Path(), log)
-                if itinerary != answer.itinerary:
-                    done = f"{answer.done}; queued its jobs"
-                    answer = replace(answer, itinerary=itinerary, done=done)
+                jobs = {leg.name: leg.job_id for leg in itinerary.legs}
+                if jobs != {leg.name: leg.job_id for leg in answer.itinerary.legs}:
+                    answer = replace(answer, done=f"{answer.done}; queued its jobs")
+                answer = replace(answer, itinerary=itinerary)
+                await tell_people(
+                    self._office, log, metajob, TripEvent.BOOKED, itinerary, listener=listener
+                )
             return answer
         finally:
             log.close()
 
-    async def follow(self, wanted: str) -> AsyncIterator[LegOutput | LegChange]:
-        """Output and states of a trip's jobs as they come, until all are over."""
-        metajob, itinerary = self._office.remembered(wanted)
-        work = LegWork(metajob, self._office.destinations(metajob))
-        async for item in work.follow(itinerary):
-            yield item
+    def follow(
+        self, wanted: str, *, listener: Listener = deaf
+    ) -> AsyncIterator[LegOutput | LegChange]:
+        """Output and states of a trip's jobs as they come, until all are over; people are told
+        before the start and at the end.
+        """
+        return attend(self._office, wanted, listener)
 
     async def fetch(
         self, wanted: str, folder: Path, *, listener: Listener = deaf

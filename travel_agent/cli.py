@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridcore.errors import GridError
+from gridcore.errors import GridError, InputError
 from gridcore.itineraries import Itinerary, TripState
 from travel_agent.command_frame import (
     FileArgument,
@@ -100,16 +100,24 @@ def quote(
 def status(
     trip: Annotated[str, typer.Argument(help="Id or name; without it, all trips.")] = "",
     as_json: JsonOption = False,
+    as_ics: Annotated[
+        bool, typer.Option("--ics", help="Print the trip as iCalendar, as this laptop knows it.")
+    ] = False,
     transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
     """Show where a trip stands, by its sites' own books."""
     from travel_agent.rendering import error_json, report_json, spread_line
 
     async def go(agent: TravelAgent) -> None:
+        if as_ics:
+            if not trip:
+                raise InputError("which trip?", hint="gur status TRIP --ics")
+            typer.echo(agent.itinerary_ics(trip), nl=False)
+            return
         reports, objects = [], []
         for each in [trip] if trip else agent.trips():
             try:
-                reports.append(await agent.status(each))
+                reports.append(await agent.status(each, listener=listener_for(as_json)))
             except GridError as fault:
                 if trip:
                     raise
@@ -132,6 +140,40 @@ def status(
                 typer.echo(f"  note: {note}", err=True)
 
     run_command(go, as_json, transport)
+
+
+@app.command("history")
+def show_history(
+    trip: Annotated[str, typer.Argument(help="Id or name; without it, all trips.")] = "",
+    state: Annotated[
+        TripState | None, typer.Option(help="Only trips in this state.", case_sensitive=False)
+    ] = None,
+    since: Annotated[str, typer.Option(help="Only trips asked for since then.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show what this laptop remembers of its trips; one trip is told step by step."""
+    from travel_agent.history_tables import histories_table, history_json, history_table
+
+    async def go(agent: TravelAgent) -> None:
+        zone = agent.config.zone
+        if trip:
+            found = agent.history(trip)
+            if as_json:
+                print_json(history_json(found))
+            else:
+                console().print(history_table(found, zone))
+            return
+        from gridcore.timetext import parse_instant
+        from gridio.clock import SystemClock
+
+        after = parse_instant(since, now=SystemClock().now(), zone=zone) if since else 0
+        trips = agent.histories(state=state, since=after)
+        if as_json:
+            print_json({"trips": [history_json(each) for each in trips]})
+        else:
+            console().print(histories_table(trips, zone))
+
+    run_command(go, as_json, TransportChoice.AUTO)
 
 
 @app.command()

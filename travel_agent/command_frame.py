@@ -120,11 +120,22 @@ def show(
 
 
 async def follow(agent: TravelAgent, trip: str, as_json: bool) -> None:
-    """Lines of all legs, marked by leg; states in between. JSON: one object a line."""
+    """Lines of all legs, marked by leg; states in between. JSON: one object a line. At a terminal
+    there is a board with the state of every leg below them.
+    """
     from travel_agent.line_marker import LineMarker
 
+    items = agent.follow(trip, listener=listener_for(as_json))
+    terminal = console()
+    if terminal.is_terminal and not terminal.is_dumb_terminal and not as_json:
+        from travel_agent.live_view import LiveView
+
+        with LiveView(terminal) as view:
+            async for item in items:
+                view.show(item)
+        return
     marker = LineMarker()
-    async for item in agent.follow(trip):
+    async for item in items:
         for line in marker.lines(item):
             typer.echo(json.dumps(line) if as_json else f"{line['leg']:>16} | {line['text']}")
 

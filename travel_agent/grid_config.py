@@ -6,6 +6,14 @@ points. It belongs to the user; nobody else keeps a central list::
     credential = "credential"            # folder, relative to this file
     time_zone = "America/Los_Angeles"    # optional; default UTC
 
+    [mail]                               # optional; who takes the mail that metajobs ask for
+    host = "mail.example.org"
+    port = 587
+    sender = "kenneth@example.org"
+    security = "starttls"                # "none", "starttls" or "tls"
+    login = "kenneth"
+    password_file = "mail.secret"        # relative to this file; mode 0600
+
     [machines.datastar655]
     site = "datastar"                    # the name in the site's certificate
     endpoint = "gate.datastar.example.org:7101"
@@ -33,6 +41,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from gridcore.errors import InputError
 from gridcore.reservations import check_id
 from gridcore.zones import find_zone
+from gridio.notify import MailRelay, MailSecurity, NoNotifier, Notifier, SmtpNotifier
+from gridio.private_files import read_secret
 
 CONFIG_VARIABLE: Final = "GUR_CONFIG"
 STATE_VARIABLE: Final = "GUR_STATE"
@@ -75,9 +85,15 @@ class GridConfig:
     path: Path
     credential_folder: Path
     zone: ZoneInfo
+    mail: MailRelay | None = None
+    """Who takes the user's mail; ``None``: nobody is mailed."""
     ssh_config: Path | None = None
     """The user's SSH configuration; ``None``: where OpenSSH looks for it."""
     machines: Mapping[str, MachineEntry]
+
+    def notifier(self) -> Notifier:
+        """How mail about trips goes out."""
+        return NoNotifier(self.path) if self.mail is None else SmtpNotifier(self.mail)
 
     def machine(self, name: str) -> MachineEntry:
         """The entry called ``name``; ``InputError`` names the nearest known one."""
@@ -108,11 +124,33 @@ class _Machine(BaseModel):
         return self
 
 
+class _Mail(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    host: str
+    port: Annotated[int, Field(ge=1, le=65_535)] = 25
+    sender: str
+    security: MailSecurity = MailSecurity.NONE
+    login: str = ""
+    password_file: str = ""
+
+    def relay(self, folder: Path) -> MailRelay:
+        secret = folder / Path(self.password_file).expanduser()
+        return MailRelay(
+            host=self.host,
+            port=self.port,
+            sender=self.sender,
+            security=self.security,
+            login=self.login,
+            password=read_secret(secret) if self.login else "",
+        )
+
+
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
     credential: str = "credential"
     time_zone: str = "UTC"
     ssh_config: str = ""
+    mail: _Mail | None = None
     machines: Annotated[dict[str, _Machine], Field(min_length=1)]
 
 
@@ -167,6 +205,7 @@ def load_grid_config(path: Path | None = None) -> GridConfig:
         path=path,
         credential_folder=path.parent / Path(parsed.credential).expanduser(),
         zone=find_zone(parsed.time_zone),
+        mail=None if parsed.mail is None else parsed.mail.relay(path.parent),
         ssh_config=path.parent / Path(parsed.ssh_config).expanduser()
         if parsed.ssh_config
         else None,

@@ -8,16 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gridcore.errors import InputError, NotAuthorisedError, NotFoundError
+from gridcore.errors import NotAuthorisedError, NotFoundError
 from gridcore.itineraries import Itinerary
 from gridcore.metajobs import MachineRequest, Metajob, UsagePattern
 from gridio.clock import Clock
 from gridio.connections import SiteConnection
 from gridio.ids import IdSource
+from gridio.notify import Notifier
 from travel_agent.booking import Booking
 from travel_agent.grid_config import GridConfig, MachineEntry
 from travel_agent.metajob_files import parse_metajob
 from travel_agent.news import Listener
+from travel_agent.pipeline_sweep import PipelineSweep
 from travel_agent.searching import Destination, Sweep
 from travel_agent.trip_folders import TripJournals
 from travel_agent.trip_log import JournaledTripLog, TripLog, find_trip
@@ -37,9 +39,11 @@ class Office:
         clock: Clock,
         ids: IdSource,
         journals: TripJournals,
+        notifier: Notifier,
     ) -> None:
         self.config = config
         self.journals = journals
+        self.notifier = notifier
         self.clock = clock
         self.ids = ids
         self._connect = connect
@@ -60,10 +64,6 @@ class Office:
 
     def destinations(self, metajob: Metajob) -> dict[str, Destination]:
         """The machines at which the trip may go, by name."""
-        if metajob.usage_pattern is UsagePattern.PIPELINE:
-            raise InputError(
-                "pipelines cannot be booked yet", hint="book each stage as a trip of its own"
-            )
         return {request.machine: self._destination(request) for request in metajob.candidates}
 
     async def check_logins(self, destinations: dict[str, Destination]) -> None:
@@ -84,11 +84,13 @@ class Office:
     def booking(self, metajob: Metajob, trip_id: str, log: TripLog, listener: Listener) -> Booking:
         """A booking of this trip, new or gone on with."""
         destinations = self.destinations(metajob)
+        is_pipeline = metajob.usage_pattern is UsagePattern.PIPELINE
+        sweep = PipelineSweep if is_pipeline else Sweep
         return Booking(
             metajob,
             trip_id,
             destinations,
-            Sweep(metajob, destinations, trip_id, listener=listener),
+            sweep(metajob, destinations, trip_id, listener=listener),
             log,
             self.clock,
             run_id=self.ids.new_id("run"),

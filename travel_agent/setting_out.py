@@ -14,6 +14,7 @@ from typing import Final
 from gridcore.errors import GridError
 from gridcore.itineraries import Itinerary, Leg, TripState
 from gridcore.metajobs import Metajob
+from gridcore.trip_wishes import TripEvent
 from travel_agent.booking import Booking
 from travel_agent.deciding import OutcomeOpenError
 from travel_agent.legs import LegWork
@@ -22,6 +23,7 @@ from travel_agent.news import Listener
 from travel_agent.office import Office
 from travel_agent.resuming import resume
 from travel_agent.searching import Destination
+from travel_agent.telling import tell_people
 from travel_agent.trip_events import JobSubmitted, TripOpened
 from travel_agent.trip_log import JournaledTripLog, TripLog
 
@@ -49,6 +51,9 @@ async def set_out(office: Office, metajob: Metajob, base: Path, listener: Listen
             itinerary = await booking.book()
             if itinerary.state is TripState.BOOKED:
                 itinerary = await queue_jobs(itinerary, work, base, log)
+                await tell_people(
+                    office, log, metajob, TripEvent.BOOKED, itinerary, listener=listener
+                )
         except OutcomeOpenError:
             raise
         except (Exception, asyncio.CancelledError) as fault:

@@ -86,6 +86,14 @@ class UndoAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeopleTold:
+    """Mail and hook about one occasion are about to go out; they go once."""
+
+    occasion: str
+    """The ``TripEvent`` and the attempt it is about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TripEnded:
     """Nothing more will happen; ``state`` is the final ``TripState``."""
 
@@ -100,6 +108,7 @@ TripLogEvent = (
     | TripDecided
     | TripBooked
     | JobSubmitted
+    | PeopleTold
     | UndoAsked
     | TripEnded
 )
@@ -112,6 +121,7 @@ TRIP_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "trip-decided": TripDecided,
         "trip-booked": TripBooked,
         "job-submitted": JobSubmitted,
+        "people-told": PeopleTold,
         "undo-asked": UndoAsked,
         "trip-ended": TripEnded,
     }

@@ -19,6 +19,7 @@ from travel_agent.trip_events import (
     HoldsAsked,
     HoldsLetGo,
     JobSubmitted,
+    PeopleTold,
     TripBooked,
     TripDecided,
     TripEnded,
@@ -59,6 +60,8 @@ class TripStory:
     is_undoing: bool = False
     legs: tuple[Leg, ...] = ()
     message: str = ""
+    told: set[str] = field(default_factory=set)
+    """Occasions about which mail and hook have gone out."""
 
     def tell(self, event: TripLogEvent) -> None:
         """Take the next record into account."""
@@ -83,6 +86,8 @@ class TripStory:
                     replace(leg, job_id=event.job_id) if leg.name == event.leg else leg
                     for leg in self.legs
                 )
+            case PeopleTold():
+                self.told.add(event.occasion)
             case UndoAsked():
                 self.is_undoing = True
                 self.message = event.reason

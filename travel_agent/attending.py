@@ -1,0 +1,91 @@
+"""Beside a trip while it runs: its output and states as they come, and word to people in time.
+
+Where the trip stands is always read from its sites' books; ``gur status`` and ``gur watch`` both
+come through here, so it does not matter which of them finds that a trip is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from gridcore.itineraries import Itinerary, TripState
+from gridcore.metajobs import Metajob
+from gridcore.trip_wishes import TripEvent
+from travel_agent.legs import LegChange, LegOutput, LegWork
+from travel_agent.news import Listener
+from travel_agent.office import Office
+from travel_agent.reports import TripReport, look_at, report_on
+from travel_agent.telling import tell_people
+from travel_agent.trip_events import TripEnded
+
+_TOLD_AT_THE_END = {TripState.FAILED: TripEvent.FAILED, TripState.COMPLETED: TripEvent.DONE}
+
+
+async def report(office: Office, wanted: str, listener: Listener) -> TripReport:
+    """Where a trip stands, by the books of its sites; people are told what is new in it."""
+    log = office.open_log(wanted)
+    try:
+        story = log.story
+        itinerary = story.itinerary()
+        if not itinerary.legs or story.state.is_over:
+            return TripReport(itinerary=itinerary, jobs={})
+        metajob = office.metajob_of(log)
+        destinations = office.destinations(metajob)
+        looks = await asyncio.gather(
+            *(look_at(leg, destinations[leg.machine]) for leg in itinerary.legs)
+        )
+        found = report_on(itinerary, looks)
+        state = found.itinerary.state
+        if state.is_over and not story.state.is_over:
+            await log.write(TripEnded(state=state.value))
+        event = _TOLD_AT_THE_END.get(state)
+        if event is None and _starts_soon(found.itinerary, metajob, office.clock.now()):
+            event = TripEvent.STARTS_SOON
+        if event is not None:
+            why = "; ".join(found.notes)
+            await tell_people(
+                office, log, metajob, event, found.itinerary, listener=listener, why=why
+            )
+        return found
+    finally:
+        log.close()
+
+
+async def attend(
+    office: Office, wanted: str, listener: Listener
+) -> AsyncIterator[LegOutput | LegChange]:
+    """Output and states of a trip's jobs until all are over; then, and shortly before the start,
+    people are told.
+    """
+    metajob, itinerary = office.remembered(wanted)
+    work = LegWork(metajob, office.destinations(metajob))
+    reminder = asyncio.create_task(_remind(office, metajob, itinerary, listener))
+    try:
+        async for item in work.follow(itinerary):
+            yield item
+        await report(office, wanted, listener)
+    finally:
+        reminder.cancel()
+        with suppress(asyncio.CancelledError):
+            await reminder
+
+
+async def _remind(
+    office: Office, metajob: Metajob, itinerary: Itinerary, listener: Listener
+) -> None:
+    """Have people told when the notice before the start is due; not after it."""
+    start = itinerary.start
+    if start is None or start <= office.clock.now():
+        return
+    await office.clock.sleep_until(start - metajob.notifications.before_start_s)
+    if office.clock.now() < start:
+        await report(office, itinerary.trip_id, listener)
+
+
+def _starts_soon(itinerary: Itinerary, metajob: Metajob, now: int) -> bool:
+    start = itinerary.start
+    if itinerary.state is not TripState.BOOKED or start is None:
+        return False
+    return start - metajob.notifications.before_start_s <= now < start

@@ -1,0 +1,106 @@
+"""What this laptop remembers of its trips: all of them in a line each, one of them step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gridcore.errors import ConflictError
+from gridcore.instants import Instant
+from gridcore.itineraries import Itinerary, TripState
+from gridcore.timetext import format_utc
+from travel_agent.office import Office
+from travel_agent.trip_events import (
+    HoldsAsked,
+    HoldsLetGo,
+    JobSubmitted,
+    PeopleTold,
+    TripBooked,
+    TripDecided,
+    TripEnded,
+    TripLogEvent,
+    TripOpened,
+    UndoAsked,
+)
+from travel_agent.trip_log import CODEC, TripStory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TripStep:
+    """One record of a trip's log."""
+
+    at: Instant
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TripHistory:
+    """One trip as its log has it; nobody is asked."""
+
+    itinerary: Itinerary
+    opened_at: Instant
+    message: str
+    """Why it was declined or undone, if it was."""
+    steps: tuple[TripStep, ...]
+
+
+def histories(
+    office: Office, *, state: TripState | None = None, since: Instant = 0
+) -> Iterator[TripHistory]:
+    """All trips, the oldest first; ``state`` and ``since`` (when it was asked for) leave some out.
+
+    A trip on which another command is working just now is left out too.
+    """
+    for trip_id in office.journals.trip_ids():
+        try:
+            found = history(office, trip_id)
+        except ConflictError:
+            continue
+        if found.opened_at >= since and state in (None, found.itinerary.state):
+            yield found
+
+
+def history(office: Office, trip_id: str) -> TripHistory:
+    """One trip from its log. ``NotFoundError``: there is none."""
+    journal = office.journals.open(trip_id)
+    try:
+        records = list(journal.replay())
+    finally:
+        journal.close()
+    story, steps = TripStory(trip_id=trip_id, name=trip_id), []
+    for record in records:
+        event: TripLogEvent = CODEC.decode(record)
+        story.tell(event)
+        steps.append(TripStep(at=record.at, text=_words(event)))
+    return TripHistory(
+        itinerary=story.itinerary(),
+        opened_at=records[0].at if records else 0,
+        message=story.message,
+        steps=tuple(steps),
+    )
+
+
+def _words(event: TripLogEvent) -> str:
+    """One step, for people."""
+    match event:
+        case TripOpened(name=name):
+            return f"asked for {name}"
+        case HoldsAsked(attempt=attempt, legs=legs):
+            shares = ", ".join(f"{leg.nodes} at {leg.machine}" for leg in legs)
+            start = format_utc(min(leg.start for leg in legs))
+            return f"attempt {attempt}: holds of {shares}, from {start}"
+        case HoldsLetGo(attempt=attempt):
+            return f"attempt {attempt}: let go"
+        case TripDecided(attempt=attempt, acceptors=acceptors):
+            who = ", ".join(each.site for each in acceptors) or "its only site"
+            return f"attempt {attempt}: every leg held; to be decided by {who}"
+        case TripBooked(legs=legs):
+            return "booked as " + ", ".join(leg.reservation_id or "-" for leg in legs)
+        case JobSubmitted(leg=leg, job_id=job_id):
+            return f"{leg}: job {job_id} queued"
+        case PeopleTold(occasion=occasion):
+            return f"told people: {occasion.rpartition('.')[0]}"
+        case UndoAsked(reason=reason):
+            return f"to be undone: {reason}"
+        case TripEnded(state=state, message=message):
+            return f"{state}: {message}" if message else state
