@@ -125,10 +125,13 @@ class Metajob:
 
     @property
     def candidates(self) -> tuple[MachineRequest, ...]:
-        """Machines that can be part of a solution: for SINGLE those that take all nodes, else
-        all."""
+        """Machines that can be part of a solution: for SINGLE those that take all nodes, for
+        PIPELINE those of a stage, else all."""
         if self.usage_pattern is UsagePattern.SINGLE:
             return tuple(m for m in self.machines if m.accepts(self.nodes_total))
+        if self.usage_pattern is UsagePattern.PIPELINE:
+            used = {name for stage in self.stages for name in stage.machines}
+            return tuple(m for m in self.machines if m.machine in used)
         return self.machines
 
     def machine(self, name: str) -> MachineRequest | None:

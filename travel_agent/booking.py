@@ -218,7 +218,7 @@ class Booking:
             question=trip.cancellation,
         )
         if outcome is Outcome.ABORT:
-            await self._clock.sleep_until(max(leg.start for leg in itinerary.legs))
+            await self._clock.sleep_until(min(leg.start for leg in itinerary.legs))
 
     def _proposer(self) -> str:
         """A name for one question's proposer: no two share a ballot, in this run or another."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gridcore.metajobs import Metajob
+from gridcore.metajobs import Metajob, UsagePattern
 from gridcore.reservations import Decline, DeclineRule
 
 
@@ -12,7 +12,9 @@ def offered(metajob: Metajob, decline: Decline) -> list[Metajob]:
     """What a refusal offers, as metajobs: later with all nodes, or now with fewer."""
     found: list[Metajob] = []
     if decline.earliest is not None:
-        end = decline.earliest + metajob.duration_s + metajob.guard_s
+        is_pipeline = metajob.usage_pattern is UsagePattern.PIPELINE
+        length_s = metajob.window.duration_s if is_pipeline else metajob.span_min_s
+        end = decline.earliest + length_s
         found.append(
             replace(
                 metajob,

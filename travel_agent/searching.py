@@ -199,7 +199,7 @@ class Sweep:
         answers = await asyncio.gather(*(self._ask_one(name, until) for name in names))
         for name, answer in zip(names, answers, strict=True):
             self._answers[name] = answer
-            self._tell(_news_of(name, answer))
+            self._tell(news_of(name, answer))
 
     async def _go_on(self, names: list[str]) -> None:
         """Ask these machines for what lies behind their last answer, and put both together."""
@@ -294,7 +294,8 @@ class Sweep:
         return replace(refusal, earliest=plan.start) if isinstance(plan, Plan) else refusal
 
 
-def _news_of(name: str, answer: Availability | Decline) -> News:
+def news_of(name: str, answer: Availability | Decline) -> News:
+    """What a site answered to an inquiry, for people."""
     if isinstance(answer, Decline):
         return News(step=Step.DECLINED, place=name, text=answer.message)
     first = answer.offers[0]
@@ -307,5 +308,8 @@ def _news_of(name: str, answer: Availability | Decline) -> News:
 
 def plan_text(plan: Plan) -> str:
     """A plan in one line, for people."""
+    if any(leg.name != leg.machine for leg in plan.legs):
+        stages = (f"{leg.name} at {leg.machine} from {format_utc(leg.start)}" for leg in plan.legs)
+        return ", ".join(stages)
     shares = ", ".join(f"{leg.nodes} at {leg.machine}" for leg in plan.legs)
     return f"{shares}, from {format_utc(plan.start)}"
