@@ -20,6 +20,7 @@ from travel_agent.grid_config import GridConfig, MachineEntry
 from travel_agent.metajob_files import parse_metajob
 from travel_agent.news import Listener
 from travel_agent.pipeline_sweep import PipelineSweep
+from travel_agent.pipeline_sweep import PipelineSweep
 from travel_agent.searching import Destination, Sweep
 from travel_agent.trip_folders import TripJournals
 from travel_agent.trip_log import JournaledTripLog, TripLog, find_trip
