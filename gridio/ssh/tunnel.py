@@ -12,9 +12,8 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import paramiko
 
@@ -27,8 +26,7 @@ from gridio.ssh.prompting import Prompter
 from gridio.ssh.relay import Relay
 from gridio.ssh.remote_command import bridge_command
 from gridio.ssh.target import SshTarget
-
-T = TypeVar("T")
+from gridio.ssh.threads import in_thread
 
 JOIN_S: Final = 3.0
 """How long closing waits for threads: one may be asking the user, who has just pressed Ctrl-C."""
@@ -50,6 +48,7 @@ class Tunnel:
         """
         self._target = target
         self._command = bridge_command(agent_socket)
+        self._name = f"ssh {target.host}"
         self._config = config
         self._prompter = prompter
         self._lock = threading.Lock()
@@ -76,7 +75,7 @@ class Tunnel:
         if self._leads_there():
             return False
         if self._opening is None:
-            self._opening = self._in_thread(self._dig)
+            self._opening = in_thread(self._name, self._dig)
             self._opening.add_done_callback(self._opened)
         await asyncio.shield(self._opening)
         return True
@@ -99,7 +98,10 @@ class Tunnel:
             for relay in relays:
                 relay.join(JOIN_S)
 
-        waits = [self._in_thread(end), *([self._opening] if self._opening is not None else [])]
+        waits = [
+            in_thread(self._name, end),
+            *([self._opening] if self._opening is not None else []),
+        ]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(JOIN_S):
                 await asyncio.gather(*map(asyncio.shield, waits), return_exceptions=True)
@@ -150,7 +152,7 @@ class Tunnel:
                 connection.close()
                 return
             channel, said = spare
-            relay = Relay(connection, channel, said, f"ssh {self._target.host}")
+            relay = Relay(connection, channel, said, self._name)
             self._relays = [each for each in self._relays if each.is_alive]
             self._relays.append(relay)
             relay.start()
@@ -169,29 +171,3 @@ class Tunnel:
         self._opening = None
         if not opening.cancelled():
             opening.exception()  # Whoever waits is told; nobody may be waiting any more.
-
-    def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Run ``work`` in a thread that nobody has to wait for: the loop's own threads would keep
-        the program from ending while somebody does not type a password.
-        """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def tell(result: T | None, fault: BaseException | None) -> None:
-            if future.done():
-                return
-            if fault is not None:
-                future.set_exception(fault)
-            else:
-                future.set_result(result)  # type: ignore[arg-type]
-
-        def run() -> None:
-            try:
-                result, fault = work(), None
-            except Exception as found:
-                result, fault = None, found
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(tell, result, fault)
-
-        threading.Thread(target=run, name=f"ssh {self._target.host}", daemon=True).start()
-        return future

@@ -1,0 +1,1 @@
+"""Sites that have nothing but a batch system's own commands, reached through a login."""

@@ -1,0 +1,400 @@
+"""The calendar port of a site that has only a batch system's commands.
+
+Nothing here promises: each answer is what the batch system says to a command at that moment. What a
+calendar does and a batch system cannot is done as far as it goes, and docs/batch-sites.md says how
+far: a hold is a reservation that the next run of ours lets go when its lifetime is over, and
+availability is the yes or no to some starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gridcore.errors import InputError, NotFoundError, UnavailableError
+from gridcore.instants import Instant
+from gridcore.ports import ClassDescription, SiteDescription
+from gridcore.reservations import (
+    Availability,
+    Decline,
+    DeclineRule,
+    Offer,
+    Reservation,
+    ReservationRequest,
+    ReservationState,
+)
+from gridcore.summaries import CalendarSummary, CalendarVersion, SummaryDelta
+from gridcore.timetext import format_utc
+from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
+from gridio.batch.far_book import RESOURCE_CLASS, Entry, Wish, read_entries, to_line
+from gridio.batch.names import RESERVATION_PREFIX, name_of, reservation_name
+from gridio.batch.shell import Answer, Shell
+from gridio.batch.starts import candidates
+from gridio.batch.systems import BatchReservation, BatchSystem, Refusal
+
+LEAD_S: Final = 10
+"""A start must lie so far ahead of the question: holding, deciding and committing a trip takes some
+commands, each of them up to a second or two.
+"""
+HORIZON_S: Final = 366 * 86_400
+LISTED_MAX: Final = 100
+"""Reservations of the book that are shown, the newest first."""
+HOLD_GRACE_S: Final = 30
+"""A hold is let go so long after its lifetime: nobody is in a hurry, and clocks differ."""
+
+_LOOK: Final = "b_expire; b_part list; b_list; b_part ends; b_ends; b_part book; b_entry"
+_KNOWN: Final = "b_part list; b_list; b_part book; "
+_ONE: Final = _KNOWN + 'b_entry "$1"'
+_ALL: Final = (
+    _KNOWN + f'for b_each in $(ls -t book | head -n {LISTED_MAX}); do b_entry "$b_each"; done'
+)
+_ROOM: Final = (
+    "b_length=$1 b_least=$2 b_most=$3; shift 3; b_part room\n"
+    "while [ $# -gt 2 ]; do\n"
+    '  printf "%s %s\\n" "$3" "$(b_room "$1" "$2" "$b_length" "$b_least" "$b_most")"; shift 3\n'
+    "done"
+)
+_RESERVE: Final = 'b_part said; b_reserve "$@"; ' + _ONE
+_COMMIT: Final = (
+    'if [ -s "book/$1/request" ]; then rm -f "book/$1/until"; : > "book/$1/committed"; fi; ' + _ONE
+)
+_RELEASE: Final = 'b_release "$1"'
+_HAND_OVER: Final = (
+    'grep -l -F -e "\\"reservation_id\\":\\"$3\\"" jobs/*/spec 2> /dev/null | head -n 1'
+)
+_MOVE: Final = '[ ! -d "areas/$1" ] || [ -e "areas/$2" ] || mv "areas/$1" "areas/$2"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """One name of ours, in the book and in the batch system."""
+
+    answer: Answer
+    entry: Entry | None
+    kept: BatchReservation | None
+
+
+class BatchCalendar:
+    """``CalendarPort`` over a batch system's commands, for the account that runs them."""
+
+    def __init__(
+        self, shell: Shell, system: BatchSystem, *, site: str, features: frozenset[str]
+    ) -> None:
+        self._shell = shell
+        self._system = system
+        self._site = site
+        self._features = features
+
+    async def describe(self) -> SiteDescription:
+        """What can be said of it: its size, its clock, and whom the login is there."""
+        answer = await self._shell.ask("b_part size; b_size")
+        nodes = self._system.read_size(answer.parts["size"], self._shell.options.queue)
+        features = tuple(sorted(self._features))
+        return SiteDescription(
+            site=self._site,
+            is_manager=False,
+            classes=(ClassDescription(name=RESOURCE_CLASS, nodes=nodes, features=features),),
+            time_zone="UTC",
+            time_precise=answer.at,
+            lead_s=LEAD_S,
+            hold_ttl_max_s=0,
+            horizon_s=HORIZON_S,
+            millicredits_per_node_hour=0,
+            software=f"{self._system.name} by its commands",
+            login=answer.user,
+        )
+
+    async def inquire(self, requests: Sequence[ReservationRequest]) -> list[Availability | Decline]:
+        """Ask about some starts of each window; see ``starts``."""
+        return [await self._inquire(request) for request in requests]
+
+    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
+        """Set a reservation at the first of the starts that can be had. It stays when its lifetime
+        is over, until a later run of ours comes by.
+        """
+        name = reservation_name(request.request_id)
+        found = await self._look(_LOOK + ' "$1"', name)
+        now = found.answer.now
+        if found.entry is not None:
+            again = self._said_again(found, request)
+            if again is not None:
+                return again
+        starts = self._starts(found.answer, request)
+        if isinstance(starts, Decline):
+            return starts
+        # A trip that its sites decide may be decided already when the lifetime ends.
+        is_ours_alone = request.trip is None or not request.trip.acceptors
+        until = str(now + ttl_s + HOLD_GRACE_S) if is_ours_alone else ""
+        wish = to_line(Wish(request=request, asked_at=now))
+        answer = await self._shell.ask(
+            _RESERVE,
+            name,
+            wish,
+            until,
+            *self._shape(request),
+            *self._triples(starts, request),
+            account=request.account,
+        )
+        return self._granted(answer, name, request)
+
+    async def commit(self, reservation_id: str) -> Reservation | Decline:
+        """Keep a reservation for good; the batch system has had it since ``reserve``."""
+        name = name_of(self._site, reservation_id, prefix=RESERVATION_PREFIX)
+        found = await self._look(_COMMIT, name)
+        reservation = self._reservation(found)
+        if reservation is None:
+            raise NotFoundError(f"{self._site} knows no {reservation_id}")
+        fine = (ReservationState.COMMITTED, ReservationState.COMPLETED)
+        if reservation.state not in fine:
+            return self._decline(
+                DeclineRule.STATE,
+                f"{reservation_id} is gone: it was released, or the site took it away",
+            )
+        if found.kept is not None and found.kept.is_broken:
+            return self._decline(
+                DeclineRule.CHANGED, f"some nodes of {reservation_id} are out of order"
+            )
+        return reservation
+
+    async def release(self, reservation_id: str) -> None:
+        """Delete it, with the jobs that wait or run in it. An id that is not ours is nobody's."""
+        try:
+            name = name_of(self._site, reservation_id, prefix=RESERVATION_PREFIX)
+        except NotFoundError:
+            return
+        await self._shell.ask(_RELEASE, name)
+
+    async def release_request(self, request_id: str) -> None:
+        """The same by the request, which can book nothing from here on."""
+        await self._shell.ask(_RELEASE, reservation_name(request_id))
+
+    async def amend(
+        self, reservation_id: str, request: ReservationRequest
+    ) -> Reservation | Decline:
+        """Set another reservation, then delete the old one: both need room for a moment. The files
+        move along; a job that was submitted into the old one would be deleted with it.
+        """
+        old = name_of(self._site, reservation_id, prefix=RESERVATION_PREFIX)
+        new = reservation_name(request.request_id)
+        if new == old:
+            raise InputError(f"{request.request_id} was used for another request")
+        found = await self._look(_ONE + f"; b_part jobs; {_HAND_OVER}", old, new, reservation_id)
+        before = self._reservation(found)
+        if before is None or not before.state.is_live:
+            return self._decline(DeclineRule.STATE, f"{reservation_id} is over or was released")
+        if found.answer.lines("jobs"):
+            return self._decline(
+                DeclineRule.STATE,
+                f"a job was submitted into {reservation_id}, and would go with it",
+            )
+        granted = await self.reserve(request, ttl_s=0)
+        if isinstance(granted, Decline):
+            return granted
+        after = await self.commit(granted.reservation_id)
+        if isinstance(after, Reservation):
+            await self._shell.ask(_MOVE, reservation_id, after.reservation_id)
+            await self.release(reservation_id)
+        return after
+
+    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
+        """A batch system keeps no outcome of a trip."""
+        raise NotFoundError(f"{self._site} has no agent and keeps no outcome: {question.instance}")
+
+    def subscribe(self) -> AsyncIterator[CalendarSummary | SummaryDelta]:
+        """A batch system publishes nothing."""
+        raise NotFoundError(f"{self._site} has no agent and publishes no summary")
+
+    # -- also for the site port --------------------------------------------------------------------
+
+    async def dry_run(self, request: ReservationRequest) -> Reservation | Decline:
+        """What ``reserve`` would set now."""
+        availability = await self._inquire(request)
+        if isinstance(availability, Decline):
+            return availability
+        answer = await self._shell.ask("")
+        first = availability.offers[0]
+        entry = Entry(
+            name=reservation_name(request.request_id),
+            wish=Wish(request=request, asked_at=answer.now),
+            granted_start=first.start,
+            is_committed=True,
+        )
+        kept = BatchReservation(
+            name=entry.name,
+            start=first.start,
+            end=first.start + request.duration_s,
+            nodes=first.nodes,
+        )
+        made = entry.as_reservation(kept, site=self._site, owner=answer.user, now=answer.now)
+        assert made is not None, "it has a start"
+        return made
+
+    async def reservations(self) -> list[Reservation]:
+        """Those of the account, the newest first."""
+        answer = await self._shell.ask(_ALL)
+        kept = self._kept(answer)
+        found = [
+            self._reservation(_Found(answer=answer, entry=entry, kept=kept.get(name)))
+            for name, entry in read_entries(answer.lines("book")).items()
+        ]
+        return [each for each in found if each is not None]
+
+    async def reservation(self, reservation_id: str) -> Reservation:
+        """One of the account's; ``NotFoundError`` when there is none."""
+        name = name_of(self._site, reservation_id, prefix=RESERVATION_PREFIX)
+        reservation = self._reservation(await self._look(_ONE, name))
+        if reservation is None:
+            raise NotFoundError(f"{self._site} knows no {reservation_id}")
+        return reservation
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    async def _inquire(self, request: ReservationRequest) -> Availability | Decline:
+        looked = await self._shell.ask("b_expire; b_part ends; b_ends")
+        starts = self._starts(looked, request)
+        if isinstance(starts, Decline):
+            return starts
+        answer = await self._shell.ask(
+            _ROOM,
+            *self._shape(request),
+            *self._triples(starts, request),
+            account=request.account,
+        )
+        offers, refusals = [], []
+        for line in answer.lines("room"):
+            start, verdict, words = [*line.split(" ", 2), ""][:3]
+            if verdict == "room" and int(words) >= request.nodes_min:
+                offers.append(_offer(int(start), int(words)))
+            else:
+                refusals.append(self._system.read_refusal(words))
+        if not offers:
+            return self._no_room(request, refusals, answer.parts["room"])
+        version = CalendarVersion(epoch=self._site, number=answer.now)
+        return Availability(offers=tuple(offers), version=version, known_until=starts[-1] + 1)
+
+    def _starts(self, answer: Answer, request: ReservationRequest) -> list[Instant] | Decline:
+        """The starts to try, or why the request cannot be served at all."""
+        missing = [each for each in request.features if each not in self._features]
+        if missing:
+            return self._decline(
+                DeclineRule.FEATURES, f"its nodes are not known to have {', '.join(missing)}"
+            )
+        soonest = answer.now + LEAD_S
+        first, last = max(request.earliest_start, soonest), request.latest_end - request.duration_s
+        if first > last:
+            return self._decline(
+                DeclineRule.START_TOO_SOON,
+                f"a start must be at least {LEAD_S} s ahead: not before {format_utc(soonest)}",
+                earliest=soonest,
+            )
+        return candidates(first, last, self._system.read_ends(answer.parts.get("ends", "")))
+
+    def _said_again(
+        self, found: _Found, request: ReservationRequest
+    ) -> Reservation | Decline | None:
+        """The answer to a request id that is known; ``None``: it was refused before, so try."""
+        assert found.entry is not None
+        if found.entry.wish.request != request:
+            raise InputError(f"{request.request_id} was used for another request")
+        reservation = self._reservation(found)
+        if found.entry.is_released or (reservation is not None and not reservation.state.is_live):
+            return self._finished(request)
+        return reservation
+
+    def _granted(
+        self, answer: Answer, name: str, request: ReservationRequest
+    ) -> Reservation | Decline:
+        """What the far end made of the starts it was to try."""
+        lines = answer.lines("said")
+        if lines[-1:] == ["finished"]:
+            return self._finished(request)
+        if lines[-1:] == ["busy"]:
+            raise UnavailableError(
+                f"{self._site} is still at work on {request.request_id}", hint="ask again"
+            )
+        found = self._found(answer, name)
+        reservation = self._reservation(found) if found.kept is not None else None
+        if reservation is not None:
+            return reservation
+        refusals = [self._system.read_refusal(line) for line in lines]
+        return self._no_room(request, refusals, lines[0] if lines else "")
+
+    def _no_room(self, request: ReservationRequest, refusals: list[Refusal], words: str) -> Decline:
+        """Why none of the starts would do."""
+        worst = next((each for each in refusals if each.rule is DeclineRule.POLICY), None)
+        if worst is not None:
+            said = " ".join(words.split(" no ", 1)[-1].split())
+            hint = f"; {worst.hint}" if worst.hint else ""
+            return self._decline(
+                DeclineRule.POLICY, f"its {self._system.name} sets no reservation: {said}{hint}"
+            )
+        nodes_now = max((each.nodes_now for each in refusals), default=0)
+        return self._decline(
+            DeclineRule.NO_ROOM,
+            f"no start that was tried has {request.nodes_min} nodes free"
+            f" ({len(refusals)} from {format_utc(request.earliest_start)}"
+            f" to {format_utc(request.latest_end)})"
+            + (f"; at most {nodes_now}" if nodes_now else ""),
+            nodes_now=nodes_now,
+        )
+
+    def _finished(self, request: ReservationRequest) -> Decline:
+        return self._decline(
+            DeclineRule.FINISHED, f"{request.request_id} was used, and what it booked has ended"
+        )
+
+    def _decline(
+        self,
+        rule: DeclineRule,
+        message: str,
+        *,
+        earliest: Instant | None = None,
+        nodes_now: int = 0,
+    ) -> Decline:
+        return Decline(
+            rule=rule,
+            message=f"{self._site}: {message}",
+            earliest=earliest,
+            nodes_now=nodes_now,
+            site=self._site,
+        )
+
+    def _shape(self, request: ReservationRequest) -> tuple[str, str, str]:
+        return str(request.duration_s), str(request.nodes_min), str(request.nodes_max)
+
+    def _triples(self, starts: Sequence[Instant], request: ReservationRequest) -> list[str]:
+        """Start and end as the commands take them, and the start as we do."""
+        stamp = self._system.stamp
+        return [
+            word
+            for start in starts
+            for word in (stamp(start), stamp(start + request.duration_s), str(start))
+        ]
+
+    async def _look(self, body: str, name: str, *more: str) -> _Found:
+        return self._found(await self._shell.ask(body, name, *more), name)
+
+    def _found(self, answer: Answer, name: str) -> _Found:
+        entry = read_entries(answer.lines("book")).get(name)
+        return _Found(answer=answer, entry=entry, kept=self._kept(answer).get(name))
+
+    def _kept(self, answer: Answer) -> dict[str, BatchReservation]:
+        return {each.name: each for each in self._system.read_list(answer.parts["list"])}
+
+    def _reservation(self, found: _Found) -> Reservation | None:
+        if found.entry is None:
+            return None
+        return found.entry.as_reservation(
+            found.kept, site=self._site, owner=found.answer.user, now=found.answer.now
+        )
+
+
+def _offer(start: Instant, nodes: int) -> Offer:
+    return Offer(
+        start=start,
+        start_until=start + 1,
+        nodes=nodes,
+        resource_class=RESOURCE_CLASS,
+        unit_price_millicredits=0,
+    )
