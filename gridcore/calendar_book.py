@@ -22,6 +22,7 @@ from gridcore.calendar_rules import CalendarRules, ResourceClass
 from gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
 from gridcore.footprints import Footprint, difference, footprint_of, spliced
 from gridcore.instants import Instant, Interval
+from gridcore.merging import is_new_form
 from gridcore.profile import AvailabilityProfile
 from gridcore.reservations import Reservation, ReservationRequest, ReservationState
 from gridcore.slot_keeping import SlotKeeper
@@ -142,6 +143,18 @@ class CalendarBook:
         behind = bisect_right(self._starts, (now, LAST_ID))
         return self._starts[behind][0] if behind < len(self._starts) else None
 
+    def replacement_of(self, reservation_id: str) -> Reservation | None:
+        """The hold that is to replace a reservation."""
+        hold_id = self._replacement.get(reservation_id)
+        return None if hold_id is None else self.reservations[hold_id]
+
+    def undecided_until(self, hold: Reservation) -> Instant:
+        """When a hold's time has gone by: at its start, or at that of what it was to replace."""
+        old_id = hold.request.replaces
+        if old_id is None or self._replacement.get(old_id) != hold.reservation_id:
+            return hold.start
+        return min(hold.start, self.reservations[old_id].start)
+
     def due_holds(self, now: Instant) -> list[Reservation]:
         """Holds whose lifetime is over, oldest first; their owner lets them go, or asks first when
         they belong to a trip.
@@ -218,7 +231,10 @@ class CalendarBook:
             kept = self.reservations[reservation_id]
             assert key == (kept.owner, request.request_id), key
         for kept in self.reservations.values():
-            found = self._by_request[kept.owner, kept.request.request_id]
+            found = self._by_request.get((kept.owner, kept.request.request_id))
+            is_superseded = kept.state is ReservationState.SUPERSEDED
+            if is_superseded and (found is None or found[0] == kept.request.replaces):
+                continue  # a merged hold: its request is that of the leg now
             assert found == (kept.reservation_id, kept.request), kept.reservation_id
         assert not set(self.buried) & set(self._by_request), "what was heard is not buried"
         live = {each.reservation_id for each in self.reservations.values() if each.state.is_live}
@@ -285,10 +301,17 @@ class CalendarBook:
         is_firm = old.state is reservation.state is ReservationState.COMMITTED
         if not is_firm or reservation_id in self._replacement or old.owner != reservation.owner:
             raise ConflictError(f"reservation {reservation_id} cannot be moved")
-        key = self._new_key(reservation)
+        key = (reservation.owner, reservation.request.request_id)
+        is_merged = is_new_form(reservation, self.find_request(*key))
+        if not is_merged:
+            self._new_key(reservation)
         before, whole = self._footprints[reservation_id], self.slots.whole(reservation)
         after = spliced(before, whole, at)
-        difference(after, before).book(self.free)
+        more = difference(after, before)
+        if is_merged:
+            more.withdraw(self.free)  # its hold had it until now, also where nodes have failed
+        else:
+            more.book(self.free)
         difference(before, after).unbook(self.free)
         self._footprints[reservation_id] = after
         self.reservations[reservation_id] = reservation

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gridcore import fitting
+from gridcore import fitting, merging
 from gridcore.calendar_book import CalendarBook
 from gridcore.calendar_events import (
     CalendarEvent,
@@ -81,7 +81,7 @@ class Calendar(CalendarBook):
         known = self._known_request(request, owner)
         if known is not None:
             return known, ()
-        refusal = self._refuse_replacing(request, owner)
+        refusal = self._refuse_replacing(request, owner) or self._refuse_leg(request, ttl_s, now)
         if refusal is not None:
             return refusal, ()
         lead_s = 0 if ttl_s is None else self.rules.lead_s
@@ -102,7 +102,9 @@ class Calendar(CalendarBook):
             state=ReservationState.COMMITTED if ttl_s is None else ReservationState.HELD,
             created_at=now,
             price_millicredits=offer.price_millicredits(nodes),
-            hold_expires_at=None if ttl_s is None else self._expiry(ttl_s, offer.start, now),
+            hold_expires_at=None
+            if ttl_s is None
+            else self._expiry(request, ttl_s, offer.start, now),
             contact=contact,
         )
         granted = ReservationGranted(reservation=reservation)
@@ -118,7 +120,7 @@ class Calendar(CalendarBook):
         if reservation.state is ReservationState.COMMITTED:
             return reservation, ()
         if reservation.state is not ReservationState.HELD:
-            return self._refuse_state(reservation, "commit"), ()
+            return self._new_form(reservation) or self._refuse_state(reservation, "commit"), ()
         if reservation.hold_expires_at is not None and reservation.hold_expires_at <= now:
             expired = ReservationChanged(
                 reservation_id=reservation_id, event=ReservationEvent.EXPIRE, at=now
@@ -137,7 +139,7 @@ class Calendar(CalendarBook):
             return self._commit_events(reservation, now)
         if reservation.state in (ReservationState.COMMITTED, ReservationState.COMPLETED):
             return reservation, ()
-        return self._refuse_state(reservation, "commit"), ()
+        return self._new_form(reservation) or self._refuse_state(reservation, "commit"), ()
 
     def decide_release(
         self,
@@ -168,6 +170,9 @@ class Calendar(CalendarBook):
         """
         known = self.find_request(by, request_id)
         if known is not None:
+            _, heard = self._by_request[by, request_id]
+            if heard.replaces == known.reservation_id:
+                return ()  # it has become the new form of a leg: its trip decided so
             return self.decide_release(known.reservation_id, by, now)
         if (by, request_id) in self.buried:
             return ()
@@ -266,6 +271,35 @@ class Calendar(CalendarBook):
             return None
         return self._refuse_change(self.get(request.replaces, by), "replace")
 
+    def _refuse_leg(
+        self, request: ReservationRequest, ttl_s: int | None, now: Instant
+    ) -> Decline | None:
+        """A leg changes with its trip only, and while there is time to settle which form counts."""
+        if request.replaces is None:
+            return None
+        old = self.reservations[request.replaces]
+        why = merging.why_not(request, old)
+        if why:
+            return self._refuse_state(old, "replace", why)
+        if not merging.merges(request, old):
+            return None
+        if ttl_s is None:
+            return self._refuse_state(old, "replace", "a leg of a trip is held first")
+        if merging.settled_by(old) < now + self.rules.hold_ttl_min_s:
+            message = f"{self.site}: {old.reservation_id} begins too soon to be changed"
+            return Decline(rule=DeclineRule.START_TOO_SOON, message=message, site=self.site)
+        return None
+
+    def _new_form(self, hold: Reservation) -> Reservation | None:
+        """The leg whose new form a hold has become; ``None``: it has not, or that is over."""
+        leg = self.reservations.get(hold.request.replaces or "")
+        is_merged = leg is not None and hold.state is ReservationState.SUPERSEDED
+        is_kept = leg is not None and leg.state in (
+            ReservationState.COMMITTED,
+            ReservationState.COMPLETED,
+        )
+        return leg if is_merged and is_kept else None
+
     def _refuse_change(self, reservation: Reservation, verb: str) -> Decline | None:
         """Only what is committed can change, and one change at a time."""
         if reservation.state is not ReservationState.COMMITTED:
@@ -279,13 +313,19 @@ class Calendar(CalendarBook):
         message = f"cannot {verb} reservation {reservation.reservation_id}: {reason}"
         return Decline(rule=DeclineRule.STATE, message=message, site=self.site)
 
-    def _expiry(self, ttl_s: int, start: Instant, now: Instant) -> Instant:
+    def _expiry(
+        self, request: ReservationRequest, ttl_s: int, start: Instant, now: Instant
+    ) -> Instant:
         clamped_s = max(self.rules.hold_ttl_min_s, min(ttl_s, self.rules.hold_ttl_max_s))
-        return min(now + clamped_s, start - self.rules.hold_margin_s)
+        expires_at = min(now + clamped_s, start - self.rules.hold_margin_s)
+        old = self.reservations.get(request.replaces or "")
+        if old is not None and merging.merges(request, old):
+            expires_at = min(expires_at, merging.settled_by(old))
+        return expires_at
 
     def _commit_events(
         self, reservation: Reservation, now: Instant
-    ) -> tuple[Reservation, tuple[CalendarEvent, ...]]:
+    ) -> tuple[Reservation | Decline, tuple[CalendarEvent, ...]]:
         commit = ReservationChanged(
             reservation_id=reservation.reservation_id, event=ReservationEvent.COMMIT, at=now
         )
@@ -293,6 +333,13 @@ class Calendar(CalendarBook):
         old_id = reservation.request.replaces
         if old_id is None or self._replacement.get(old_id) != reservation.reservation_id:
             return committed, (commit,)
+        old = self.reservations[old_id]
+        if merging.merges(reservation.request, old):
+            if old.start <= now:
+                return self._refuse_state(reservation, "commit", f"{old_id} has begun"), ()
+            leg = merging.merged(old, reservation)
+            merge = replace(commit, event=ReservationEvent.MERGE)
+            return leg, (merge, ReservationMoved(reservation=leg, at=now))
         return committed, (self._supersede(old_id, now), commit)
 
     def _supersede(self, old_id: str, now: Instant) -> ReservationChanged:

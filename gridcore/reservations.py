@@ -42,7 +42,9 @@ class ReservationState(enum.StrEnum):
     EXPIRED = "EXPIRED"
     """A hold whose lifetime ended without a commit."""
     SUPERSEDED = "SUPERSEDED"
-    """Replaced by an amended reservation that was committed."""
+    """Replaced by an amended reservation that was committed; or a hold that has become the new form
+    of the leg which it was to replace.
+    """
     COMPLETED = "COMPLETED"
     """Its time is over."""
 
@@ -59,6 +61,8 @@ class ReservationEvent(enum.StrEnum):
     RELEASE = "release"
     EXPIRE = "expire"
     SUPERSEDE = "supersede"
+    MERGE = "merge"
+    """A hold gives its time and size to the leg of a trip that it was to replace."""
     COMPLETE = "complete"
 
 
@@ -67,7 +71,12 @@ _S, _E = ReservationState, ReservationEvent
 TRANSITIONS: Final[Mapping[ReservationState, Mapping[ReservationEvent, ReservationState]]] = (
     MappingProxyType(
         {
-            _S.HELD: {_E.COMMIT: _S.COMMITTED, _E.RELEASE: _S.RELEASED, _E.EXPIRE: _S.EXPIRED},
+            _S.HELD: {
+                _E.COMMIT: _S.COMMITTED,
+                _E.RELEASE: _S.RELEASED,
+                _E.EXPIRE: _S.EXPIRED,
+                _E.MERGE: _S.SUPERSEDED,
+            },
             _S.COMMITTED: {
                 _E.RELEASE: _S.RELEASED,
                 _E.SUPERSEDE: _S.SUPERSEDED,
@@ -170,7 +179,8 @@ class ReservationRequest:
     trip: TripRef | None = None
     replaces: str | None = None
     """Reservation that ends when this one is committed; until then the room of both counts once
-    (make before break).
+    (make before break). A leg of a trip is not ended: it takes this one's time and size, and keeps
+    its id (``gridcore.merging``).
     """
     beneficiary: str = ""
     """Subject for whom a manager asks; honoured only when the channel proves that the asker is a

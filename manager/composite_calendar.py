@@ -103,6 +103,9 @@ class CompositeCalendar(CompositeBook):
             return self._refuse_state(group, verb)
         if group_id in self._successor:
             return self._refuse_state(group, verb, "another change of it is under way")
+        if verb == "replace" and group.reservation.request.trip is not None:
+            why = "a leg at a manager cannot be changed with its trip; cancel it and book it again"
+            return self._refuse_state(group, verb, why)
         return None
 
     def decide_held(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gridcore.errors import InputError, NotFoundError, UnavailableError
-from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationState
+from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationState, TripRef
 from tests.child_site import ChildSite
 from tests.manager_world import SOON, World, a_wish, a_world, booked, held
 from tests.virtual_time import run_virtually
@@ -127,6 +127,27 @@ def test_a_hold_that_replaces_ends_the_old_with_its_commit() -> None:
             assert state is ReservationState.SUPERSEDED
             await world.passes(1)
             assert sum(nodes for parts in live(world).values() for nodes, _ in parts) == 5
+            world.assert_whole_or_absent()
+
+    run_virtually(scene)
+
+
+def test_a_leg_at_a_manager_is_not_replaced() -> None:
+    """Its children would each have to exchange their part under its old name; the manager says so,
+    already when it is asked what would be free.
+    """
+
+    async def scene() -> None:
+        async with a_world(ChildSite("a", 4), ChildSite("b", 4)) as world:
+            old = await booked(world.ada, a_wish(nodes=8, trip=TripRef(trip_id="t", leg="north")))
+            trip = TripRef(trip_id="t", leg="north", attempt=2)
+            wish = a_wish("w2", nodes=8, replaces=old.reservation_id, trip=trip)
+            for answer in (
+                await world.ada.reserve(wish, ttl_s=20),
+                (await world.ada.inquire([a_wish("w3", replaces=old.reservation_id)]))[0],
+            ):
+                assert isinstance(answer, Decline)
+                assert "cancel it and book it again" in answer.message
             world.assert_whole_or_absent()
 
     run_virtually(scene)
