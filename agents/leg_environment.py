@@ -7,9 +7,15 @@ set such a name.
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
+from typing import Final
 
 from gridcore.jobs import JobView
 from gridcore.reservations import Reservation
+
+BARRIER: Final = str(Path(sys.executable).with_name("grid-barrier"))
+"""Installed beside the interpreter that runs the daemon."""
 
 
 def leg_environment(view: JobView, end: int, reservation: Reservation | None) -> dict[str, str]:
@@ -36,4 +42,5 @@ def leg_environment(view: JobView, end: int, reservation: Reservation | None) ->
             for each in view.spec.companions
         ]
         variables["GRID_COMPANIONS"] = json.dumps(companions)
+        variables["GRID_BARRIER"] = BARRIER
     return variables

@@ -325,6 +325,15 @@ class Metajob:
                 f"a race has one winner, but the usage pattern is {self.usage_pattern}",
                 hint='write usage_pattern = "single", or leave the race out',
             )
+        tasks = [self.task, *(m.task for m in self.machines), *(s.task for s in self.stages)]
+        if self.usage_pattern is not UsagePattern.MULTIPLE and any(
+            task is not None and task.waits_for_companions for task in tasks
+        ):
+            raise FieldError(
+                "waits_for_companions",
+                f"a barrier is for legs that start together; the pattern is {self.usage_pattern}",
+                hint='leave the barrier out, or write usage_pattern = "multiple"',
+            )
         if len(set(self.healing)) < len(self.healing):
             raise FieldError("healing", "a healing rule is given twice", hint="give each once")
         if len(self.alternatives) > ALTERNATIVES_MAX:

@@ -61,6 +61,8 @@ class TaskSpec:
     """Run in the leg's folder before the start; empty: nothing to compile."""
     stage_out: tuple[StagedFile, ...] = ()
     """From the leg's folder (``source``) to the laptop (``destination``), after the end."""
+    waits_for_companions: bool = False
+    """The command begins only when every leg of the trip is prepared (``grid-barrier``)."""
 
     def __post_init__(self) -> None:
         _check_arguments("command", self.command)

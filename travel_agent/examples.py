@@ -118,6 +118,8 @@ healing = ["replace_leg", "shrink", "move_trip"]
 [task]
 command = ["./model"]
 stage_out = ["flux.log"]
+# true: begin only when every leg is prepared (after "compile"), all at once.
+barrier = true
 [task.environment]
 MODEL_STEPS = "100"
 

@@ -22,8 +22,13 @@ from travel_agent.reports import in_its_zone
 from travel_agent.searching import DEFAULT_ACCOUNT, Destination
 from travel_agent.transfers import checksum_of, receive_file, send_file
 
-COMPILE_THEN_RUN: Final = 'eval "$1" || exit 126; eval "exec $2"'
-"""Run by ``/bin/sh -c`` with the two commands, quoted for the shell, as its arguments."""
+PREPARE_THEN_RUN: Final = """\
+test -z "$1" || eval "$1" || exit 126
+test -z "$2" || "$GRID_BARRIER" || exit 125
+eval "exec $3\""""
+"""Run by ``/bin/sh -c``: the command that prepares (or nothing), whether to wait for the other legs
+(or nothing), and the command that runs, both quoted for the shell.
+"""
 STREAMS: Final = ("stdout", "stderr")
 
 
@@ -178,17 +183,18 @@ class LegWork:
 
 
 def _command(task: TaskSpec) -> tuple[str, ...]:
-    """The leg's command; with a compile step, a tiny shell line runs that first and then becomes
-    the program. The user's words are its arguments and never part of its text.
+    """The leg's command; with something to do before it, a tiny shell script does that and then
+    becomes the program. The user's words are its arguments and never part of its text.
     """
-    if not task.compile_command:
+    if not task.compile_command and not task.waits_for_companions:
         return task.command
     return (
         "/bin/sh",
         "-c",
-        COMPILE_THEN_RUN,
+        PREPARE_THEN_RUN,
         "grid-leg",
         shlex.join(task.compile_command),
+        "barrier" if task.waits_for_companions else "",
         shlex.join(task.command),
     )
 

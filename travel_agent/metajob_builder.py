@@ -53,6 +53,7 @@ _KEYS: Final = {
     "slack_s": "slack",
     "receives": "receive",
     "compile_command": "compile",
+    "waits_for_companions": "barrier",
     "hook_command": "hook",
     "before_start_s": "before_start",
 }
@@ -273,6 +274,7 @@ class MetajobBuilder:
                 stage_in=stage_in,
                 compile_command=tuple(merged.compile or ()),
                 stage_out=_staged_files(merged.stage_out or []),
+                waits_for_companions=bool(merged.barrier),
             )
 
     def _checked_files(

@@ -145,6 +145,8 @@ class TaskModel(FileModel):
     stage_out: list[StagedMoved] | None = None
     """Results to bring home: "path" in the leg's folder, or source there and destination in the
     output folder."""
+    barrier: bool | None = None
+    """Begin only when every leg of the trip is prepared; "multiple" only."""
 
 
 class MachineModel(FileModel):

@@ -73,6 +73,7 @@ def _task(task: TaskSpec | None) -> dict[str, Any] | None:
         "stage_in": _files(task.stage_in),
         "compile": list(task.compile_command),
         "stage_out": _files(task.stage_out),
+        "barrier": task.waits_for_companions,
     }
 
 
