@@ -31,10 +31,10 @@ from travel_agent.offers import offered
 from travel_agent.office import Connect, Office
 from travel_agent.reports import SiteReport, TripReport
 from travel_agent.resuming import Resumed, over, resume
-from travel_agent.setting_out import queue_jobs, set_out
+from travel_agent.setting_out import ask_only, queue_jobs, set_out
 from travel_agent.telling import tell_people
 from travel_agent.trip_folders import TripFolders, TripJournals
-from travel_agent.trip_log import ForgetfulLog, find_trip
+from travel_agent.trip_log import find_trip
 
 ALTERNATIVES_TRIED_MAX: Final = 17
 """The metajob's own 16 at most, and one that a refusal offers."""
@@ -97,9 +97,7 @@ class TravelAgent:
 
     async def quote(self, metajob: Metajob, *, listener: Listener = deaf) -> Itinerary:
         """What ``book`` would book now, without holding anything."""
-        metajob.check_still_possible(self._office.clock.now())
-        trip_id = self._office.ids.new_id("quote")
-        return await self._office.booking(metajob, trip_id, ForgetfulLog(), listener).quote()
+        return await ask_only(self._office, metajob, listener)
 
     async def book(
         self,

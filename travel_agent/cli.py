@@ -21,6 +21,7 @@ from gridcore.itineraries import Itinerary, TripState
 from travel_agent.command_frame import (
     FileArgument,
     JsonOption,
+    SearchOption,
     TransportOption,
     TripArgument,
     console,
@@ -58,6 +59,7 @@ def book(
     watch: Annotated[
         bool, typer.Option("--watch", help="Follow the legs until they are over.")
     ] = False,
+    search: SearchOption = None,
     transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
     """Book a trip: all its legs, or none."""
@@ -76,13 +78,14 @@ def book(
             await follow(agent, itinerary.trip_id, as_json)
         return itinerary
 
-    finish(run_command(go, as_json, transport))
+    finish(run_command(go, as_json, transport, search))
 
 
 @app.command()
 def quote(
     file: FileArgument,
     as_json: JsonOption = False,
+    search: SearchOption = None,
     transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
     """Say what would be booked now, and for how much; book nothing."""
@@ -93,7 +96,7 @@ def quote(
         show(agent, itinerary, itinerary_json(itinerary), as_json)
         return itinerary
 
-    finish(run_command(go, as_json, transport))
+    finish(run_command(go, as_json, transport, search))
 
 
 @app.command()

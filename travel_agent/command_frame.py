@@ -16,6 +16,7 @@ import typer
 
 from gridcore.errors import GridError
 from gridcore.itineraries import Itinerary, TripState
+from travel_agent.searches import SearchChoice
 from travel_agent.transports import TransportChoice
 
 if TYPE_CHECKING:
@@ -39,9 +40,17 @@ TransportOption = Annotated[
     TransportChoice, typer.Option(help="auto: gRPC, and SSH where that is shut.")
 ]
 
+SearchOption = Annotated[
+    SearchChoice | None,
+    typer.Option(help="How to look for a start (docs/searches.md); default: as sites.toml says."),
+]
+
 
 def run_command(
-    work: Callable[[TravelAgent], Awaitable[T]], as_json: bool, transport: TransportChoice
+    work: Callable[[TravelAgent], Awaitable[T]],
+    as_json: bool,
+    transport: TransportChoice,
+    search: SearchChoice | None = None,
 ) -> T:
     """Run one command with a travel agent made from the user's configuration."""
     import asyncio
@@ -54,7 +63,9 @@ def run_command(
             typer.echo(f"note: {text}", err=True)
 
     async def run() -> T:
-        agent = open_travel_agent(transport=transport, tell=tell, prompter=at_terminal())
+        agent = open_travel_agent(
+            transport=transport, search=search, tell=tell, prompter=at_terminal()
+        )
         try:
             return await work(agent)
         finally:

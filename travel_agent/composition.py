@@ -8,6 +8,7 @@ at once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from gridio.ids import RandomIds
 from travel_agent.agent import TravelAgent
 from travel_agent.fallback_site import FallbackSite, Way
 from travel_agent.grid_config import GridConfig, MachineEntry, load_grid_config, state_folder
+from travel_agent.searches import SearchChoice
 from travel_agent.transports import TransportChoice
 
 if TYPE_CHECKING:
@@ -31,16 +33,20 @@ def open_travel_agent(
     transport: TransportChoice = TransportChoice.AUTO,
     tell: Callable[[str], None] = lambda _: None,
     prompter: Prompter | None = None,
+    search: SearchChoice | None = None,
 ) -> TravelAgent:
     """A travel agent as the user's configuration describes it.
 
-    ``tell``: is told when a site is reached by another way than the first. ``prompter``: answers
-    what SSH servers ask; without one they get keys only.
+    ``search``: which one looks for trips; default: as the configuration says. ``tell``: is told
+    when a site is reached by another way than the first. ``prompter``: answers what SSH servers
+    ask; without one they get keys only.
     """
     clock = SystemClock()
     settings = config or load_grid_config()
     connector = _Connector(settings, transport, tell, prompter, clock)
     return TravelAgent(
+    if search is not None:
+        settings = replace(settings, search=search)
         settings, state or state_folder(), connector.connect, clock=clock, ids=RandomIds(clock)
     )
 

@@ -5,6 +5,7 @@ points. It belongs to the user; nobody else keeps a central list::
 
     credential = "credential"            # folder, relative to this file
     time_zone = "America/Los_Angeles"    # optional; default UTC
+    search = "auto"                      # optional; "sweep" or "probe" (docs/searches.md)
 
     [mail]                               # optional; who takes the mail that metajobs ask for
     host = "mail.example.org"
@@ -43,6 +44,7 @@ from gridcore.reservations import check_id
 from gridcore.zones import find_zone
 from gridio.notify import MailRelay, MailSecurity, NoNotifier, Notifier, SmtpNotifier
 from gridio.private_files import read_secret
+from travel_agent.searches import SearchChoice
 
 CONFIG_VARIABLE: Final = "GUR_CONFIG"
 STATE_VARIABLE: Final = "GUR_STATE"
@@ -66,6 +68,8 @@ class MachineEntry:
     """``[user@]host[:port]`` or an alias of the user's SSH configuration; empty: no such way."""
     ssh_socket: str = ""
     """Path of the agent's local socket at the far end; empty: where it usually is."""
+    only_sets: bool = False
+    """It answers no inquiries: the probe search is used for trips there."""
 
     @property
     def shared_endpoint(self) -> str:
@@ -89,6 +93,8 @@ class GridConfig:
     """Who takes the user's mail; ``None``: nobody is mailed."""
     ssh_config: Path | None = None
     """The user's SSH configuration; ``None``: where OpenSSH looks for it."""
+    search: SearchChoice = SearchChoice.AUTO
+    """Which search looks for trips, unless a command says otherwise."""
     machines: Mapping[str, MachineEntry]
 
     def notifier(self) -> Notifier:
@@ -114,6 +120,7 @@ class _Machine(BaseModel):
     is_manager: bool = False
     ssh: str = ""
     ssh_socket: str = ""
+    only_sets: bool = False
 
     @model_validator(mode="after")
     def _has_a_way(self) -> Self:
@@ -150,6 +157,7 @@ class _File(BaseModel):
     credential: str = "credential"
     time_zone: str = "UTC"
     ssh_config: str = ""
+    search: SearchChoice = SearchChoice.AUTO
     mail: _Mail | None = None
     machines: Annotated[dict[str, _Machine], Field(min_length=1)]
 
@@ -195,6 +203,7 @@ def load_grid_config(path: Path | None = None) -> GridConfig:
             is_manager=entry.is_manager,
             ssh=entry.ssh,
             ssh_socket=entry.ssh_socket,
+            only_sets=entry.only_sets,
         )
         for name, entry in parsed.machines.items()
     }
@@ -205,6 +214,7 @@ def load_grid_config(path: Path | None = None) -> GridConfig:
         path=path,
         credential_folder=path.parent / Path(parsed.credential).expanduser(),
         zone=find_zone(parsed.time_zone),
+        search=parsed.search,
         mail=None if parsed.mail is None else parsed.mail.relay(path.parent),
         ssh_config=path.parent / Path(parsed.ssh_config).expanduser()
         if parsed.ssh_config

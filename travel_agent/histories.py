@@ -15,6 +15,7 @@ from travel_agent.trip_events import (
     HoldsLetGo,
     JobSubmitted,
     PeopleTold,
+    ProbesAsked,
     TripBooked,
     TripDecided,
     TripEnded,
@@ -85,6 +86,9 @@ def _words(event: TripLogEvent) -> str:
     match event:
         case TripOpened(name=name):
             return f"asked for {name}"
+        case ProbesAsked(legs=legs):
+            where = ", ".join(leg.machine for leg in legs)
+            return f"test reservations at {where}" if legs else "no test reservations are left"
         case HoldsAsked(attempt=attempt, legs=legs):
             shares = ", ".join(f"{leg.nodes} at {leg.machine}" for leg in legs)
             start = format_utc(min(leg.start for leg in legs))

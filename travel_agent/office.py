@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gridcore.errors import NotAuthorisedError, NotFoundError
 from gridcore.itineraries import Itinerary
-from gridcore.metajobs import MachineRequest, Metajob, UsagePattern
+from gridcore.metajobs import MachineRequest, Metajob
 from gridio.clock import Clock
 from gridio.connections import SiteConnection
 from gridio.ids import IdSource
@@ -19,9 +19,9 @@ from travel_agent.booking import Booking
 from travel_agent.grid_config import GridConfig, MachineEntry
 from travel_agent.metajob_files import parse_metajob
 from travel_agent.news import Listener
-from travel_agent.pipeline_sweep import PipelineSweep
-from travel_agent.pipeline_sweep import PipelineSweep
-from travel_agent.searching import Destination, Sweep
+from travel_agent.search_choice import choose_search
+from travel_agent.searches import SearchChoice
+from travel_agent.searching import Destination
 from travel_agent.trip_folders import TripJournals
 from travel_agent.trip_log import JournaledTripLog, TripLog, find_trip
 
@@ -58,7 +58,7 @@ class Office:
     def connection(self, machine: str) -> SiteConnection:
         """The connection to a machine of the user's list, kept until ``close``."""
         entry = self.config.machine(machine)
-        key = (entry.site, *entry.ways, entry.ssh_socket)
+        key = entry.connection_key
         if key not in self._connections:
             self._connections[key] = self._connect(entry)
         return self._connections[key]
@@ -82,16 +82,24 @@ class Office:
 
         await asyncio.gather(*(check(name, each) for name, each in named.items()))
 
-    def booking(self, metajob: Metajob, trip_id: str, log: TripLog, listener: Listener) -> Booking:
-        """A booking of this trip, new or gone on with."""
+    def booking(
+        self,
+        metajob: Metajob,
+        trip_id: str,
+        log: TripLog,
+        listener: Listener,
+        *,
+        search: SearchChoice = SearchChoice.AUTO,
+    ) -> Booking:
+        """A booking of this trip, new or gone on with; ``search`` matters when it proposes."""
         destinations = self.destinations(metajob)
-        is_pipeline = metajob.usage_pattern is UsagePattern.PIPELINE
-        sweep = PipelineSweep if is_pipeline else Sweep
         return Booking(
             metajob,
             trip_id,
             destinations,
-            sweep(metajob, destinations, trip_id, listener=listener),
+            choose_search(
+                search, metajob, destinations, trip_id, log, self.clock, listener=listener
+            ),
             log,
             self.clock,
             run_id=self.ids.new_id("run"),
@@ -137,4 +145,5 @@ class Office:
             endpoint=entry.shared_endpoint,
             features=entry.features,
             is_manager=entry.is_manager,
+            only_sets=entry.only_sets,
         )

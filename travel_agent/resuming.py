@@ -21,7 +21,7 @@ from gridcore.itineraries import Itinerary, TripState
 from gridcore.reservations import Decline, DeclineRule
 from travel_agent.booking import CANCELLED, Booking
 from travel_agent.searching import Destination
-from travel_agent.trip_events import TripEnded
+from travel_agent.trip_events import AskedLeg, TripEnded
 from travel_agent.trip_log import TripLog, TripStory
 
 
@@ -62,7 +62,7 @@ async def resume(
             itinerary=itinerary,
         )
     if story.state is TripState.PLANNED:
-        count = sum(len(legs) for legs in story.asked.values())
+        count = len(_asked(story))
         await _release_asked(story, destinations)
         await log.write(TripEnded(state=TripState.ABSENT.value, message="given up before decided"))
         return Resumed(
@@ -91,9 +91,13 @@ def _why_undone(story: TripStory) -> Decline | None:
     return Decline(rule=DeclineRule.CHANGED, message=story.message)
 
 
+def _asked(story: TripStory) -> list[AskedLeg]:
+    return [*story.probes, *(leg for legs in story.asked.values() for leg in legs)]
+
+
 async def _release_asked(story: TripStory, destinations: Mapping[str, Destination]) -> None:
-    """Release every hold that was announced and not let go."""
-    asked = [leg for legs in story.asked.values() for leg in legs]
+    """Release every hold and test reservation that was announced and not let go."""
+    asked = _asked(story)
 
     async def release(machine: str, request_id: str) -> None:
         destination = destinations.get(machine)

@@ -46,6 +46,8 @@ class Destination:
     features: tuple[str, ...] = ()
     """What the machine's name stands for at its site."""
     is_manager: bool = False
+    only_sets: bool = False
+    """It answers no inquiries: reservations can be set and cancelled there, and nothing else."""
 
     @property
     def required_features(self) -> tuple[str, ...]:

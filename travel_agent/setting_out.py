@@ -22,10 +22,11 @@ from travel_agent.metajob_writer import metajob_to_json
 from travel_agent.news import Listener
 from travel_agent.office import Office
 from travel_agent.resuming import resume
+from travel_agent.search_choice import check_search
 from travel_agent.searching import Destination
 from travel_agent.telling import tell_people
 from travel_agent.trip_events import JobSubmitted, TripOpened
-from travel_agent.trip_log import JournaledTripLog, TripLog
+from travel_agent.trip_log import ForgetfulLog, JournaledTripLog, TripLog
 
 CLEAN_UP_S: Final = 3.0
 """How long a cancelled booking (Ctrl-C) may take to release its holds before they are left to
@@ -38,6 +39,7 @@ async def set_out(office: Office, metajob: Metajob, base: Path, listener: Listen
     metajob.check_still_possible(office.clock.now())
     trip_id = office.ids.new_id("trip")
     destinations = office.destinations(metajob)
+    check_search(office.config.search, metajob, destinations)
     work = LegWork(metajob, destinations, listener=listener)
     work.check_files(base)
     await office.check_logins(destinations)
@@ -46,7 +48,7 @@ async def set_out(office: Office, metajob: Metajob, base: Path, listener: Listen
         await log.write(
             TripOpened(trip_id=trip_id, name=metajob.name, metajob_json=metajob_to_json(metajob))
         )
-        booking = office.booking(metajob, trip_id, log, listener)
+        booking = office.booking(metajob, trip_id, log, listener, search=office.config.search)
         try:
             itinerary = await booking.book()
             if itinerary.state is TripState.BOOKED:
@@ -64,6 +66,22 @@ async def set_out(office: Office, metajob: Metajob, base: Path, listener: Listen
         return itinerary
     finally:
         log.close()
+
+
+async def ask_only(office: Office, metajob: Metajob, listener: Listener) -> Itinerary:
+    """What ``set_out`` would book now. A search that sets test reservations cancels them, also when
+    it is interrupted; what dies suddenly leaves them to expire.
+    """
+    metajob.check_still_possible(office.clock.now())
+    destinations = office.destinations(metajob)
+    check_search(office.config.search, metajob, destinations)
+    trip_id, log = office.ids.new_id("quote"), ForgetfulLog()
+    booking = office.booking(metajob, trip_id, log, listener, search=office.config.search)
+    try:
+        return await booking.quote()
+    except (Exception, asyncio.CancelledError):
+        await _clean_up(log, booking, destinations)
+        raise
 
 
 async def queue_jobs(itinerary: Itinerary, work: LegWork, base: Path, log: TripLog) -> Itinerary:
@@ -85,7 +103,7 @@ async def queue_jobs(itinerary: Itinerary, work: LegWork, base: Path, log: TripL
 
 
 async def _clean_up(
-    log: JournaledTripLog, booking: Booking, destinations: dict[str, Destination]
+    log: JournaledTripLog | ForgetfulLog, booking: Booking, destinations: dict[str, Destination]
 ) -> None:
     """Undo a booking that was interrupted, within ``CLEAN_UP_S``; holds expire otherwise."""
 

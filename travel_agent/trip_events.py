@@ -47,6 +47,15 @@ class HoldsAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProbesAsked:
+    """From now on these test reservations may exist, and no earlier ones: those that stay, and
+    those that are about to be asked for. None: all were cancelled.
+    """
+
+    legs: tuple[AskedLeg, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HoldsLetGo:
     """All holds of this attempt were released, or can only expire."""
 
@@ -103,6 +112,7 @@ class TripEnded:
 
 TripLogEvent = (
     TripOpened
+    | ProbesAsked
     | HoldsAsked
     | HoldsLetGo
     | TripDecided
@@ -116,6 +126,7 @@ TripLogEvent = (
 TRIP_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
     {
         "trip-opened": TripOpened,
+        "probes-asked": ProbesAsked,
         "holds-asked": HoldsAsked,
         "holds-let-go": HoldsLetGo,
         "trip-decided": TripDecided,

@@ -20,6 +20,7 @@ from travel_agent.trip_events import (
     HoldsLetGo,
     JobSubmitted,
     PeopleTold,
+    ProbesAsked,
     TripBooked,
     TripDecided,
     TripEnded,
@@ -54,6 +55,8 @@ class TripStory:
     state: TripState = TripState.PLANNED
     asked: dict[int, tuple[AskedLeg, ...]] = field(default_factory=dict)
     """Attempt -> holds that may still exist and were not let go."""
+    probes: tuple[AskedLeg, ...] = ()
+    """Test reservations that may still exist."""
     attempt: int = 0
     """The attempt that was decided; 0: none."""
     acceptors: tuple[Acceptor, ...] = ()
@@ -69,6 +72,8 @@ class TripStory:
             case TripOpened():
                 self.trip_id, self.name = event.trip_id, event.name
                 self.metajob_json = event.metajob_json
+            case ProbesAsked():
+                self.probes = event.legs
             case HoldsAsked():
                 self.asked[event.attempt] = event.legs
             case HoldsLetGo():
@@ -95,6 +100,7 @@ class TripStory:
                 self.state = TripState(event.state)
                 self.message = event.message
                 self.asked.clear()
+                self.probes = ()
                 self.is_undoing = False
 
     def itinerary(self) -> Itinerary:

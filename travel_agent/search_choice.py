@@ -1,0 +1,57 @@
+"""The search for one trip: as its user says, or by what its sites can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gridcore.errors import InputError
+from gridcore.metajobs import Metajob, UsagePattern
+from gridio.clock import Clock
+from travel_agent.news import Listener
+from travel_agent.pipeline_sweep import PipelineSweep
+from travel_agent.probing import Probe
+from travel_agent.searches import SearchChoice
+from travel_agent.searching import Destination, Search, Sweep
+from travel_agent.trip_log import TripLog
+
+
+def check_search(
+    choice: SearchChoice, metajob: Metajob, destinations: Mapping[str, Destination]
+) -> None:
+    """Refuse a search that cannot look for this trip at these sites, before anybody is asked."""
+    mute = next((name for name, each in destinations.items() if each.only_sets), None)
+    if choice is SearchChoice.SWEEP and mute is not None:
+        raise InputError(
+            f"{mute} answers no inquiries: it can only set and cancel reservations",
+            hint="use --search probe, or leave --search at auto",
+        )
+    if metajob.usage_pattern is UsagePattern.PIPELINE and _is_probe(choice, destinations):
+        why = f", and {mute} answers no inquiries" if mute is not None else ""
+        raise InputError(
+            f"the probe search cannot book pipelines{why}",
+            hint="use --search sweep, at sites that answer inquiries",
+        )
+
+
+def choose_search(
+    choice: SearchChoice,
+    metajob: Metajob,
+    destinations: Mapping[str, Destination],
+    trip_id: str,
+    log: TripLog,
+    clock: Clock,
+    *,
+    listener: Listener,
+) -> Search:
+    """The search for one trip; ``check_search`` says before whether it can do it."""
+    if _is_probe(choice, destinations):
+        return Probe(metajob, destinations, trip_id, log, clock, listener=listener)
+    if metajob.usage_pattern is UsagePattern.PIPELINE:
+        return PipelineSweep(metajob, destinations, trip_id, listener=listener)
+    return Sweep(metajob, destinations, trip_id, listener=listener)
+
+
+def _is_probe(choice: SearchChoice, destinations: Mapping[str, Destination]) -> bool:
+    if choice is SearchChoice.AUTO:
+        return any(each.only_sets for each in destinations.values())
+    return choice is SearchChoice.PROBE
