@@ -23,6 +23,8 @@ from travel_agent.searches import SearchChoice
 from travel_agent.transports import TransportChoice
 
 if TYPE_CHECKING:
+    from gridio.batch.options import BatchOptions
+    from gridio.batch.running import CommandRunner
     from gridio.ssh.prompting import Prompter
 
 
@@ -31,9 +33,9 @@ def open_travel_agent(
     state: Path | None = None,
     *,
     transport: TransportChoice = TransportChoice.AUTO,
+    search: SearchChoice | None = None,
     tell: Callable[[str], None] = lambda _: None,
     prompter: Prompter | None = None,
-    search: SearchChoice | None = None,
 ) -> TravelAgent:
     """A travel agent as the user's configuration describes it.
 
@@ -43,10 +45,10 @@ def open_travel_agent(
     """
     clock = SystemClock()
     settings = config or load_grid_config()
-    connector = _Connector(settings, transport, tell, prompter, clock)
-    return TravelAgent(
     if search is not None:
         settings = replace(settings, search=search)
+    connector = _Connector(settings, transport, tell, prompter, clock)
+    return TravelAgent(
         settings, state or state_folder(), connector.connect, clock=clock, ids=RandomIds(clock)
     )
 
@@ -70,6 +72,8 @@ class _Connector:
 
     def connect(self, entry: MachineEntry) -> SiteConnection:
         """By the ways that the machine has and the user allows; nothing is connected yet."""
+        if entry.batch is not None:
+            return self._by_commands(entry, entry.batch)
         ways: list[Way] = []
         if entry.endpoint and self._transport is not TransportChoice.SSH:
             ways.append(Way(name="grpc", connect=lambda: self._by_grpc(entry)))
@@ -100,6 +104,26 @@ class _Connector:
         require_credential(credential, self._clock.now())
         role = Role.MANAGER if entry.is_manager else Role.SITE
         return GrpcSite(entry.endpoint, credential, site=entry.site, role=role, clock=self._clock)
+
+    def _by_commands(self, entry: MachineEntry, options: BatchOptions) -> SiteConnection:
+        from gridio.batch.batch_site import BatchSite
+        from gridio.batch.local_runner import LocalRunner
+        from gridio.ssh.login_runner import LoginRunner
+
+        if self._transport is TransportChoice.GRPC:
+            raise InputError(
+                f"{entry.machine} has no way by grpc: it has no agent, only the commands of its"
+                f" {options.system} ({self._settings.path})",
+                hint="leave --transport at auto",
+            )
+        runner: CommandRunner = LocalRunner()
+        if entry.ssh:
+            runner = LoginRunner(
+                entry.ssh, config=self._settings.ssh_config, prompter=self._prompter
+            )
+        return BatchSite(
+            runner, options, site=entry.site, features=entry.features, clock=self._clock
+        )
 
     def _by_ssh(self, entry: MachineEntry) -> SiteConnection:
         from gridio.ssh.ssh_site import SshSite

@@ -22,7 +22,12 @@ points. It belongs to the user; nobody else keeps a central list::
     ssh = "kenneth@login.datastar.example.org"   # when the endpoint cannot be reached, or instead
     ssh_socket = "/run/gridtravel/agent.sock"    # optional; the agent's socket there
 
-docs/ssh.md says more of the last two.
+    [machines.cluster]                           # has no agent: only its batch system's commands
+    site = "cluster"
+    ssh = "kenneth@login.cluster.example.org"    # left out: the commands are on this computer
+    batch = "gridengine"                         # or "slurm"
+
+docs/ssh.md says more of the two SSH lines, docs/batch-sites.md of sites without an agent.
 """
 
 from __future__ import annotations
@@ -42,8 +47,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from gridcore.errors import InputError
 from gridcore.reservations import check_id
 from gridcore.zones import find_zone
+from gridio.batch.options import BatchOptions
 from gridio.notify import MailRelay, MailSecurity, NoNotifier, Notifier, SmtpNotifier
 from gridio.private_files import read_secret
+from travel_agent.batch_keys import BatchKeys
 from travel_agent.searches import SearchChoice
 
 CONFIG_VARIABLE: Final = "GUR_CONFIG"
@@ -71,6 +78,9 @@ class MachineEntry:
     only_sets: bool = False
     """It answers no inquiries: the probe search is used for trips there."""
 
+    batch: BatchOptions | None = None
+    """It has no agent: only the commands of this batch system, behind ``ssh`` or here."""
+
     @property
     def shared_endpoint(self) -> str:
         """Where anybody reaches it; empty: it is this user's, or this computer's, alone."""
@@ -79,7 +89,15 @@ class MachineEntry:
     @property
     def ways(self) -> tuple[str, ...]:
         """Where it is reached, for people: the endpoint, the login."""
+        if self.batch is not None:
+            return (f"{f'ssh:{self.ssh}' if self.ssh else 'here'} ({self.batch.system})",)
         return tuple(each for each in (self.endpoint, self.ssh and f"ssh:{self.ssh}") if each)
+
+    @property
+    def connection_key(self) -> tuple[str, ...]:
+        """Machines with the same key share a connection."""
+        batch = () if self.batch is None else (self.machine, repr(self.batch))
+        return (self.site, *self.ways, self.ssh_socket, *batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +130,7 @@ class GridConfig:
         return entry
 
 
-class _Machine(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Machine(BatchKeys):
     site: str
     endpoint: str = ""
     features: list[str] = Field(default_factory=list)
@@ -124,7 +141,7 @@ class _Machine(BaseModel):
 
     @model_validator(mode="after")
     def _has_a_way(self) -> Self:
-        if not self.endpoint and not self.ssh:
+        if not self.endpoint and not self.ssh and not self.batch:
             raise ValueError('it needs endpoint = "host:port", or ssh = "user@host", or both')
         if self.ssh_socket and not self.ssh:
             raise ValueError("ssh_socket without ssh leads nowhere")
@@ -203,6 +220,7 @@ def load_grid_config(path: Path | None = None) -> GridConfig:
             is_manager=entry.is_manager,
             ssh=entry.ssh,
             ssh_socket=entry.ssh_socket,
+            batch=entry.batch_options(),
             only_sets=entry.only_sets,
         )
         for name, entry in parsed.machines.items()

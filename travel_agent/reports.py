@@ -35,6 +35,8 @@ class SiteReport:
     def reached_by(self) -> str:
         """The endpoint or the login that led there."""
         machine = self.machine
+        if machine.batch is not None:
+            return machine.ways[0]
         return f"ssh:{machine.ssh}" if self.transport == "ssh" else machine.endpoint
 
 

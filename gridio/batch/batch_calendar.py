@@ -19,7 +19,6 @@ from gridcore.reservations import (
     Availability,
     Decline,
     DeclineRule,
-    Offer,
     Reservation,
     ReservationRequest,
     ReservationState,
@@ -27,16 +26,19 @@ from gridcore.reservations import (
 from gridcore.summaries import CalendarSummary, CalendarVersion, SummaryDelta
 from gridcore.timetext import format_utc
 from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
+from gridio.batch.answers import Refusals, one_start
 from gridio.batch.far_book import RESOURCE_CLASS, Entry, Wish, read_entries, to_line
 from gridio.batch.names import RESERVATION_PREFIX, name_of, reservation_name
 from gridio.batch.shell import Answer, Shell
 from gridio.batch.starts import candidates
-from gridio.batch.systems import BatchReservation, BatchSystem, Refusal
+from gridio.batch.systems import BatchReservation, BatchSystem
 
 LEAD_S: Final = 10
-"""A start must lie so far ahead of the question: holding, deciding and committing a trip takes some
+"""Starts are offered from so far ahead on: holding, deciding and committing a trip takes some
 commands, each of them up to a second or two.
 """
+SET_LEAD_S: Final = 2
+"""What was offered may be set until so shortly before; the batch system refuses what is past."""
 HORIZON_S: Final = 366 * 86_400
 LISTED_MAX: Final = 100
 """Reservations of the book that are shown, the newest first."""
@@ -85,6 +87,7 @@ class BatchCalendar:
         self._system = system
         self._site = site
         self._features = features
+        self._refuse = Refusals(site, system.name)
 
     async def describe(self) -> SiteDescription:
         """What can be said of it: its size, its clock, and whom the login is there."""
@@ -120,7 +123,7 @@ class BatchCalendar:
             again = self._said_again(found, request)
             if again is not None:
                 return again
-        starts = self._starts(found.answer, request)
+        starts = self._starts(found.answer, request, SET_LEAD_S)
         if isinstance(starts, Decline):
             return starts
         # A trip that its sites decide may be decided already when the lifetime ends.
@@ -147,12 +150,12 @@ class BatchCalendar:
             raise NotFoundError(f"{self._site} knows no {reservation_id}")
         fine = (ReservationState.COMMITTED, ReservationState.COMPLETED)
         if reservation.state not in fine:
-            return self._decline(
+            return self._refuse.decline(
                 DeclineRule.STATE,
                 f"{reservation_id} is gone: it was released, or the site took it away",
             )
         if found.kept is not None and found.kept.is_broken:
-            return self._decline(
+            return self._refuse.decline(
                 DeclineRule.CHANGED, f"some nodes of {reservation_id} are out of order"
             )
         return reservation
@@ -182,9 +185,11 @@ class BatchCalendar:
         found = await self._look(_ONE + f"; b_part jobs; {_HAND_OVER}", old, new, reservation_id)
         before = self._reservation(found)
         if before is None or not before.state.is_live:
-            return self._decline(DeclineRule.STATE, f"{reservation_id} is over or was released")
+            return self._refuse.decline(
+                DeclineRule.STATE, f"{reservation_id} is over or was released"
+            )
         if found.answer.lines("jobs"):
-            return self._decline(
+            return self._refuse.decline(
                 DeclineRule.STATE,
                 f"a job was submitted into {reservation_id}, and would go with it",
             )
@@ -252,7 +257,7 @@ class BatchCalendar:
 
     async def _inquire(self, request: ReservationRequest) -> Availability | Decline:
         looked = await self._shell.ask("b_expire; b_part ends; b_ends")
-        starts = self._starts(looked, request)
+        starts = self._starts(looked, request, LEAD_S)
         if isinstance(starts, Decline):
             return starts
         answer = await self._shell.ask(
@@ -265,27 +270,29 @@ class BatchCalendar:
         for line in answer.lines("room"):
             start, verdict, words = [*line.split(" ", 2), ""][:3]
             if verdict == "room" and int(words) >= request.nodes_min:
-                offers.append(_offer(int(start), int(words)))
+                offers.append(one_start(int(start), int(words)))
             else:
                 refusals.append(self._system.read_refusal(words))
         if not offers:
-            return self._no_room(request, refusals, answer.parts["room"])
+            return self._refuse.no_room(request, refusals)
         version = CalendarVersion(epoch=self._site, number=answer.now)
         return Availability(offers=tuple(offers), version=version, known_until=starts[-1] + 1)
 
-    def _starts(self, answer: Answer, request: ReservationRequest) -> list[Instant] | Decline:
+    def _starts(
+        self, answer: Answer, request: ReservationRequest, lead_s: int
+    ) -> list[Instant] | Decline:
         """The starts to try, or why the request cannot be served at all."""
         missing = [each for each in request.features if each not in self._features]
         if missing:
-            return self._decline(
+            return self._refuse.decline(
                 DeclineRule.FEATURES, f"its nodes are not known to have {', '.join(missing)}"
             )
-        soonest = answer.now + LEAD_S
+        soonest = answer.now + lead_s
         first, last = max(request.earliest_start, soonest), request.latest_end - request.duration_s
         if first > last:
-            return self._decline(
+            return self._refuse.decline(
                 DeclineRule.START_TOO_SOON,
-                f"a start must be at least {LEAD_S} s ahead: not before {format_utc(soonest)}",
+                f"a start must be at least {lead_s} s ahead: not before {format_utc(soonest)}",
                 earliest=soonest,
             )
         return candidates(first, last, self._system.read_ends(answer.parts.get("ends", "")))
@@ -299,7 +306,7 @@ class BatchCalendar:
             raise InputError(f"{request.request_id} was used for another request")
         reservation = self._reservation(found)
         if found.entry.is_released or (reservation is not None and not reservation.state.is_live):
-            return self._finished(request)
+            return self._refuse.finished(request)
         return reservation
 
     def _granted(
@@ -308,7 +315,7 @@ class BatchCalendar:
         """What the far end made of the starts it was to try."""
         lines = answer.lines("said")
         if lines[-1:] == ["finished"]:
-            return self._finished(request)
+            return self._refuse.finished(request)
         if lines[-1:] == ["busy"]:
             raise UnavailableError(
                 f"{self._site} is still at work on {request.request_id}", hint="ask again"
@@ -317,48 +324,8 @@ class BatchCalendar:
         reservation = self._reservation(found) if found.kept is not None else None
         if reservation is not None:
             return reservation
-        refusals = [self._system.read_refusal(line) for line in lines]
-        return self._no_room(request, refusals, lines[0] if lines else "")
-
-    def _no_room(self, request: ReservationRequest, refusals: list[Refusal], words: str) -> Decline:
-        """Why none of the starts would do."""
-        worst = next((each for each in refusals if each.rule is DeclineRule.POLICY), None)
-        if worst is not None:
-            said = " ".join(words.split(" no ", 1)[-1].split())
-            hint = f"; {worst.hint}" if worst.hint else ""
-            return self._decline(
-                DeclineRule.POLICY, f"its {self._system.name} sets no reservation: {said}{hint}"
-            )
-        nodes_now = max((each.nodes_now for each in refusals), default=0)
-        return self._decline(
-            DeclineRule.NO_ROOM,
-            f"no start that was tried has {request.nodes_min} nodes free"
-            f" ({len(refusals)} from {format_utc(request.earliest_start)}"
-            f" to {format_utc(request.latest_end)})"
-            + (f"; at most {nodes_now}" if nodes_now else ""),
-            nodes_now=nodes_now,
-        )
-
-    def _finished(self, request: ReservationRequest) -> Decline:
-        return self._decline(
-            DeclineRule.FINISHED, f"{request.request_id} was used, and what it booked has ended"
-        )
-
-    def _decline(
-        self,
-        rule: DeclineRule,
-        message: str,
-        *,
-        earliest: Instant | None = None,
-        nodes_now: int = 0,
-    ) -> Decline:
-        return Decline(
-            rule=rule,
-            message=f"{self._site}: {message}",
-            earliest=earliest,
-            nodes_now=nodes_now,
-            site=self._site,
-        )
+        refusals = [self._system.read_refusal(line.partition(" no ")[2]) for line in lines]
+        return self._refuse.no_room(request, refusals)
 
     def _shape(self, request: ReservationRequest) -> tuple[str, str, str]:
         return str(request.duration_s), str(request.nodes_min), str(request.nodes_max)
@@ -388,13 +355,3 @@ class BatchCalendar:
         return found.entry.as_reservation(
             found.kept, site=self._site, owner=found.answer.user, now=found.answer.now
         )
-
-
-def _offer(start: Instant, nodes: int) -> Offer:
-    return Offer(
-        start=start,
-        start_until=start + 1,
-        nodes=nodes,
-        resource_class=RESOURCE_CLASS,
-        unit_price_millicredits=0,
-    )

@@ -34,6 +34,8 @@ class Refusal:
     """Why it would not set a reservation."""
 
     rule: DeclineRule
+    words: str
+    """Its own."""
     nodes_now: int = 0
     hint: str = ""
 
@@ -125,14 +127,17 @@ class GridEngine:
         if "must be manager or in userset" in words:
             return Refusal(
                 rule=DeclineRule.POLICY,
+                words=words,
                 hint="its administrators let you with `qconf -au YOUR-LOGIN arusers`",
             )
         if "in the past" in words:
-            return Refusal(rule=DeclineRule.START_TOO_SOON)
+            return Refusal(rule=DeclineRule.START_TOO_SOON, words=words)
         if "no suitable queues" in words or "only offers" in words:
             offered = re.search(r"only offers (\d+) slots", words)
-            return Refusal(rule=DeclineRule.NO_ROOM, nodes_now=int(offered[1]) if offered else 0)
-        return Refusal(rule=DeclineRule.POLICY)
+            return Refusal(
+                rule=DeclineRule.NO_ROOM, words=words, nodes_now=int(offered[1]) if offered else 0
+            )
+        return Refusal(rule=DeclineRule.POLICY, words=words)
 
 
 def _xml(text: str) -> xml.Element:
