@@ -48,7 +48,10 @@ class Child:
         self.reason = ""
         """Why it is lost or isolated; empty while it is neither."""
         self.description: SiteDescription | None = None
+        """Changed by ``describe_as``."""
         self.described_at: Instant = 0
+        self.names: frozenset[str] = frozenset((name,))
+        """Its own name and those of everything below it, as it describes itself."""
         self.shadow = ShadowCalendar(name)
         self.gaps = 0
         """Full summaries that were asked for because a change did not follow on what was known."""
@@ -72,10 +75,15 @@ class Child:
         """Seconds since the child made what is known of it here; ``None``: nothing is known."""
         return self.shadow.age_s(now)
 
-    def names(self) -> tuple[str, ...]:
-        """Its own name and those of everything below it, as it describes itself."""
-        below = self.description.children if self.description is not None else ()
-        return (self.name, *bare_names(below))
+    def describe_as(self, description: SiteDescription, now: Instant) -> bool:
+        """Note what it says of itself; True when other sites are below it than before."""
+        self.described_at = now
+        if self.description is not None and self.description.children == description.children:
+            self.description = description
+            return False
+        self.description = description
+        self.names = frozenset((self.name, *bare_names(description.children)))
+        return True
 
 
 def bare_names(entries: Iterable[str]) -> tuple[str, ...]:

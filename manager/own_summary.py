@@ -6,7 +6,7 @@ from gridcore.ladders import SlotLadder
 from gridcore.summaries import CalendarSummary, CalendarVersion
 from gridio.clock import Clock
 from gridio.ids import IdSource
-from manager.rolling_up import roll_up
+from manager.rolling_up import RollingSum, roll_up
 from manager.shadows import ShadowKeeper
 
 
@@ -28,10 +28,9 @@ class OwnSummary:
         shadow_age_max_s: int,
     ) -> None:
         self._keeper = keeper
-        self._ladder = ladder
+        self._total = RollingSum(ladder, horizon_s)
         self._clock = clock
         self._ids = ids
-        self._horizon_s = horizon_s
         self._shadow_age_max_s = shadow_age_max_s
         self._epoch = ids.new_id("epoch")
         self._last: CalendarSummary | None = None
@@ -59,10 +58,9 @@ class OwnSummary:
         return roll_up(
             self._keeper.site,
             self._keeper.published(now, self._shadow_age_max_s),
-            self._ladder,
+            self._total,
             version=self.version,
             now=now,
-            horizon_s=self._horizon_s,
         )
 
 

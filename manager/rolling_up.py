@@ -14,7 +14,8 @@ The price is the highest of the children's: whoever counts with it is never char
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,21 +30,21 @@ _ClassKey = tuple[str, tuple[str, ...]]
 def roll_up(
     site: str,
     children: Sequence[CalendarSummary],
-    ladder: SlotLadder,
+    total: RollingSum,
     *,
     version: CalendarVersion,
     now: Instant,
-    horizon_s: int,
 ) -> CalendarSummary:
-    """The sum of ``children`` as seen at ``now``, up to ``now + horizon_s`` or until everything
-    behind is free. Classes of the same name and features are one; of the same name and other
-    features they are told apart by their features.
+    """The sum of ``children`` as seen at ``now``, up to the horizon of ``total`` or until
+    everything behind is free. Classes of the same name and features are one; of the same name and
+    other features they are told apart by their features.
     """
-    by_key: dict[_ClassKey, list[ClassSummary]] = {}
+    by_key: dict[_ClassKey, dict[tuple[str, int], ClassSummary]] = {}
     for child in children:
-        for each in child.classes:
-            by_key.setdefault((each.name, each.features), []).append(each)
+        for number, each in enumerate(child.classes):
+            by_key.setdefault((each.name, each.features), {})[child.site, number] = each
     names = class_names(by_key)
+    total.keep_only({each.site for each in children})
     return CalendarSummary(
         site=site,
         version=version,
@@ -51,9 +52,9 @@ def roll_up(
         classes=tuple(
             ClassSummary(
                 name=names[key],
-                capacity=sum(each.capacity for each in parts),
+                capacity=sum(each.capacity for each in parts.values()),
                 features=key[1],
-                slots=_slots(parts, ladder, now, horizon_s),
+                slots=total.slots(parts, now),
             )
             for key, parts in by_key.items()
         ),
@@ -96,27 +97,95 @@ def class_names(keys: Iterable[_ClassKey]) -> Mapping[_ClassKey, str]:
     return names
 
 
-def _slots(
-    parts: Sequence[ClassSummary], ladder: SlotLadder, now: Instant, horizon_s: int
-) -> tuple[SummarySlot, ...]:
-    until = min(
-        max((each.slots[-1].end for each in parts if each.slots), default=now), now + horizon_s
-    )
-    if until <= now:
-        return ()
-    readers = [_Reader(each) for each in parts]
-    found: list[SummarySlot] = []
-    for edge, end in pairwise(ladder.edges(now, until)):
-        start = max(edge, now)
-        if start >= until:
-            break
-        rooms = [reader.room(start, end) for reader in readers]
-        found.append(
-            SummarySlot(
-                start, end, sum(room.free_min for room in rooms), sum(r.free_node_s for r in rooms)
-            )
+def tells_more(old: CalendarSummary | None, new: CalendarSummary | None) -> bool:
+    """False when ``new`` is ``old`` a little later: same version, and the same in every slot that
+    both have. Time moves slots on by itself, and no sum has to be made anew for that.
+    """
+    if old is None or new is None or old.version != new.version:
+        return True
+    if len(old.classes) != len(new.classes):
+        return True
+    for before, after in zip(old.classes, new.classes, strict=True):
+        if before is after:
+            continue
+        if (before.name, before.capacity) != (after.name, after.capacity):
+            return True
+        known = {(slot.start, slot.end): slot for slot in before.slots}
+        if any(known.get((each.start, each.end), each) != each for each in after.slots):
+            return True
+        if _is_busy_from(after, _end(before, old.as_of)) or _is_busy_from(
+            before, _end(after, new.as_of)
+        ):
+            return True
+    return False
+
+
+def _end(summary: ClassSummary, as_of: Instant) -> Instant:
+    """From when on all nodes are free."""
+    return summary.slots[-1].end if summary.slots else as_of
+
+
+def _is_busy_from(summary: ClassSummary, at: Instant) -> bool:
+    slots = summary.slots
+    return any(each.free_min < summary.capacity for each in slots if each.start >= at)
+
+
+class RollingSum:
+    """Sums over the same children again and again. What a child gives to the slots of the ladder is
+    worked out once for each of its summaries, and as long as the slots lie where they lie.
+    """
+
+    def __init__(self, ladder: SlotLadder, horizon_s: int) -> None:
+        self._ladder = ladder
+        self._horizon_s = horizon_s
+        self._edges: tuple[Instant, ...] = ()
+        """Of all slots but the present one."""
+        self._rooms: dict[tuple[str, int], tuple[ClassSummary, list[int], list[int]]] = {}
+        """(child, number of its class) -> what it was, its least free nodes and its free
+        node-seconds in each slot between ``_edges``.
+        """
+
+    def slots(
+        self, parts: Mapping[tuple[str, int], ClassSummary], now: Instant
+    ) -> tuple[SummarySlot, ...]:
+        """The sum of ``parts`` from ``now`` on, until everything behind is free."""
+        until = min(
+            max((each.slots[-1].end for each in parts.values() if each.slots), default=now),
+            now + self._horizon_s,
         )
-    return tuple(found)
+        if until <= now:
+            return ()
+        edges = self._ladder.edges(now, now + self._horizon_s)
+        if self._edges != (following := tuple(edges[1:])):
+            self._edges = following
+            self._rooms.clear()
+        first = [_Reader(each).room(now, edges[1]) for each in parts.values()]
+        found = [
+            SummarySlot(
+                now, edges[1], sum(r.free_min for r in first), sum(r.free_node_s for r in first)
+            )
+        ]
+        behind = bisect_left(following, until)
+        rooms = [self._room(key, each) for key, each in parts.items()]
+        least = map(sum, zip(*(room[0][:behind] for room in rooms), strict=True))
+        area = map(sum, zip(*(room[1][:behind] for room in rooms), strict=True))
+        found += map(SummarySlot, following, following[1:], least, area)
+        return tuple(found)
+
+    def keep_only(self, children: Container[str]) -> None:
+        """Forget what other children gave."""
+        for key in [key for key in self._rooms if key[0] not in children]:
+            del self._rooms[key]
+
+    def _room(self, key: tuple[str, int], part: ClassSummary) -> tuple[list[int], list[int]]:
+        known = self._rooms.get(key)
+        if known is not None and known[0] is part:
+            return known[1], known[2]
+        reader = _Reader(part)
+        rooms = [reader.room(start, end) for start, end in pairwise(self._edges)]
+        least, area = [each.free_min for each in rooms], [each.free_node_s for each in rooms]
+        self._rooms[key] = part, least, area
+        return least, area
 
 
 @dataclass(frozen=True, slots=True)

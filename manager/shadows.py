@@ -22,6 +22,7 @@ from gridcore.instants import Instant
 from gridcore.summaries import CalendarSummary, SummaryDelta
 from gridio.clock import Clock
 from manager.children import Child, ChildContradiction, Standing, bare_names
+from manager.rolling_up import tells_more
 
 log = logging.getLogger(__name__)
 
@@ -137,9 +138,10 @@ class ShadowKeeper:
             wait_s = self.rules.retry_min_s
             try:
                 await self._introduce(child)
-                async for _ in self._listen(child):
+                async for is_news in self._listen(child):
                     pause_s = self.rules.retry_min_s
-                    yield child
+                    if is_news:
+                        yield child
                 child.gaps += 1
                 log.info("a gap: asking for a full summary", extra={"child": child.name})
             except UnavailableError as fault:
@@ -180,8 +182,9 @@ class ShadowKeeper:
         for above in (self.site, *((self.parent.name,) if self.parent is not None else ())):
             if above in below:
                 raise ChildContradiction(f"{above} is below it: the managers form a cycle")
-        child.description, child.described_at = description, self._clock.now()
-        self._check_names(child)
+        is_other = child.describe_as(description, self._clock.now())
+        if is_other or child.standing is not Standing.IN_STEP:
+            self._check_names(child)
         if child.standing is Standing.ISOLATED:
             log.info("gets another chance", extra={"child": child.name})
             child.standing, child.reason = Standing.LOST, ""
@@ -202,7 +205,7 @@ class ShadowKeeper:
         for other in self.children.values():
             if other is child or other.standing is Standing.ISOLATED:
                 continue
-            shared = [name for name in child.names() if name in other.names()]
+            shared = sorted(child.names & other.names)
             if not shared:
                 continue
             if order.index(other.name) < order.index(child.name):
@@ -210,15 +213,18 @@ class ShadowKeeper:
             why = f"{shared[0]} is there twice: also by way of {child.name}"
             self._set_aside(other, Standing.ISOLATED, why)
 
-    async def _listen(self, child: Child) -> AsyncGenerator[None, None]:
-        """Take in one subscription; ends at a gap."""
+    async def _listen(self, child: Child) -> AsyncGenerator[bool, None]:
+        """Take in one subscription; ends at a gap. False: the shadow has only been moved on in
+        time, as a heartbeat does, so nobody above has to be told before our own heartbeat.
+        """
         news_stream = child.calendar.subscribe()
         try:
             while True:
                 news = await self._next(child, news_stream)
+                known, standing = child.shadow.summary, child.standing
                 if not self._take(child, news):
                     return
-                yield
+                yield standing is not Standing.IN_STEP or tells_more(known, child.shadow.summary)
                 if self._clock.now() - child.described_at >= self.rules.describe_every_s:
                     await self._introduce(child)
         finally:

@@ -14,7 +14,7 @@ from gridcore.summaries import CalendarVersion
 from gridcore.summarising import summarise
 from manager.hints import Hint, may_have_room, sure_room
 from manager.merging import ChildRoom, distribute
-from manager.rolling_up import roll_up
+from manager.rolling_up import RollingSum, roll_up
 from tests.child_site import ChildSite
 from tests.manager_world import a_wish, a_world
 from tests.virtual_time import START, LoopClock, run_virtually
@@ -174,10 +174,9 @@ def test_the_rolled_up_summary_never_shows_more_than_there_is(
     total = roll_up(
         "north",
         summaries,
-        own,
+        RollingSum(own, 10 * SPAN_S),
         version=CalendarVersion("e", 1),
         now=START,
-        horizon_s=10 * SPAN_S,
     )
     (only,) = total.classes
     assert only.capacity == sum(load.nodes for load in family)
