@@ -91,6 +91,15 @@ class JobRequeued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobResized:
+    """It still waits, for a leg of a trip that has been changed, and takes what that has now."""
+
+    job_id: str
+    nodes: int
+    limit_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationBound:
     """The jobs that alone may use a reservation; none: its owner's jobs may."""
 
@@ -135,6 +144,7 @@ JobEvent = (
     | JobOver
     | JobStruck
     | JobRequeued
+    | JobResized
     | ReservationBound
     | JobBound
 )
@@ -154,6 +164,7 @@ AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "job-over": JobOver,
         "job-struck": JobStruck,
         "job-requeued": JobRequeued,
+        "job-resized": JobResized,
         "reservation-bound": ReservationBound,
         "job-bound": JobBound,
         "acceptor-changed": AcceptorChanged,

@@ -19,6 +19,7 @@ from agents.agent_events import (
     JobBound,
     JobOver,
     JobRequeued,
+    JobResized,
     JobRunning,
     JobStarting,
     JobStruck,
@@ -78,6 +79,7 @@ def _is_remembered(
             | JobOver()
             | JobStruck()
             | JobRequeued()
+            | JobResized()
             | JobBound()
         ):
             return event.job_id in jobs.views

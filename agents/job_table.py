@@ -15,6 +15,7 @@ from agents.agent_events import (
     JobEvent,
     JobOver,
     JobRequeued,
+    JobResized,
     JobRunning,
     JobStarting,
     JobStruck,
@@ -141,6 +142,10 @@ class JobTable:
                 )
                 self._leave_nodes(event.job_id)
                 self._requeues[event.job_id] = self._requeues.get(event.job_id, 0) + 1
+            case JobResized():
+                spec = self.views[event.job_id].spec
+                resized = replace(spec, nodes=event.nodes, limit_s=event.limit_s)
+                self._change(event.job_id, spec=resized)
             case ReservationBound():
                 self._bind(self.bound_jobs, event.reservation_id, event.job_ids)
             case JobBound():

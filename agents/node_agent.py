@@ -24,10 +24,12 @@ from agents.agent_events import (
     AcceptorsForgotten,
     AgentEvent,
     JobOver,
+    JobResized,
     JobStarting,
     NumbersGiven,
 )
 from agents.calendar_desk import CalendarDesk
+from agents.changed_legs import jobs_follow
 from agents.compaction import COMPACT_ABOVE, compacted, history_record, unpacked
 from agents.job_runner import JobRunner
 from agents.job_table import JobTable
@@ -67,6 +69,7 @@ from gridio.notify import LogNotifier, Notice, Notifier
 from gridio.publishing import CalendarPublisher
 from gridio.records import EventCodec
 from local_sched.queries import waiting_reason
+from local_sched.resizing import resize_bound
 from local_sched.user_reservations import NO_LIMITS, UserReservationLimits
 
 if TYPE_CHECKING:
@@ -212,6 +215,7 @@ class NodeAgent:
         barrier: what an answer to a repeated request must wait for.
         """
         now = self.clock.now()
+        events = (*events, *jobs_follow(events, self.calendar.reservations, self.jobs))
         try:
             ticket = self.parts.journal.append([CODEC.encode(event, at=now) for event in events])
         except JournalFailed:
@@ -238,6 +242,8 @@ class NodeAgent:
                 self.calendar.apply(event)
                 if isinstance(event, ReservationChanged) and event.event is _COMMIT:
                     self.trips.note_committed(self.calendar.get(event.reservation_id))
+                elif isinstance(event, ReservationMoved):
+                    self.trips.note_committed(event.reservation)
             case AcceptorChanged() | AcceptorsForgotten():
                 self.trips.apply(event)
             case NumbersGiven():
@@ -255,6 +261,8 @@ class NodeAgent:
                 if isinstance(event, JobStarting | JobOver):
                     self.state.forget_place(event.job_id)
                 self.jobs.apply(event)
+                if isinstance(event, JobResized):
+                    resize_bound(self.scheduler, event.job_id, event.nodes, event.limit_s)
                 self._tell_watchers(getattr(event, "job_id", ""))
 
     def replay(self) -> int:

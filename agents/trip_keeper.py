@@ -3,7 +3,8 @@
 An acceptor journals what it promised and accepted before it says so. A participant whose hold for a
 trip comes to the end of its lifetime asks the acceptors: it commits when the trip was committed,
 lets go when it was not, and settles the question when nobody has. It never guesses; if no majority
-can be heard until the hold's start, its time is gone and the hold ends with it. (docs/protocol.md)
+can be heard until the hold's start, its time is gone and the hold ends with it. A hold that is to
+change a leg ends at the leg's old start as well. (docs/protocol.md)
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class TripKeeper:
         self._connections.clear()
 
     def must_ask(self, hold: Reservation) -> bool:
-        """True when the hold may not simply expire, because others decide with it."""
+        """True when a hold may not simply expire, because others decide with it."""
         trip = hold.request.trip
         return trip is not None and bool(trip.acceptors)
 
@@ -149,17 +150,17 @@ class TripKeeper:
         self, voting: TripVoting, leg: Reservation, is_open: Callable[[], bool]
     ) -> Outcome | None:
         """Learn an outcome, or have ABORT chosen where none was; ``None``: not before the leg's
-        start, or nobody wants to know any more.
+        start (or that of what it was to replace), or nobody wants to know any more.
         """
         trip = leg.request.trip
         assert trip is not None, "the caller asks only for legs of trips"
         wait_s = RETRY_FIRST_S
-        while is_open() and self._clock.now() < leg.start:
+        while is_open() and self._clock.now() < (until := self._calendar.undecided_until(leg)):
             outcome = await voting.learn() or await voting.settle(Outcome.ABORT)
             if outcome is not None:
                 return outcome
             await self._clock.sleep_until(
-                min(self._clock.now_precise() + wait_s * self._fraction(trip), leg.start)
+                min(self._clock.now_precise() + wait_s * self._fraction(trip), until)
             )
             wait_s = min(2 * wait_s, RETRY_MAX_S)
         return None
@@ -175,18 +176,21 @@ class TripKeeper:
     # -- cancelled trips ---------------------------------------------------------------------------
 
     def note_committed(self, reservation: Reservation) -> None:
-        """A leg is committed: shortly before its start the acceptors are asked whether the whole
-        trip was cancelled while this site could not be told.
+        """A leg is committed, or has another time: shortly before its start the acceptors are asked
+        whether the whole trip was cancelled while this site could not be told.
         """
-        trip = reservation.request.trip
-        if trip is None or not trip.acceptors:
-            return
+        if self.must_ask(reservation):
+            entry = (self._check_at(reservation), reservation.reservation_id)
+            heapq.heappush(self._checks, entry)
+
+    def _check_at(self, reservation: Reservation) -> Instant:
+        trip, site = reservation.request.trip, self._calendar.site
         check_at = reservation.start - CHECK_BEFORE_S
-        if self._calendar.site in trip.participants:
+        if trip is not None and site in trip.participants:
             # One after the other: the first settles the question, the others only learn.
-            turn = trip.participants.index(self._calendar.site)
+            turn = trip.participants.index(site)
             check_at += min(turn * CHECK_TURN_S, CHECK_BEFORE_S // 2)
-        heapq.heappush(self._checks, (check_at, reservation.reservation_id))
+        return check_at
 
     def next_check(self) -> Instant | None:
         """When the next such question is due."""
@@ -200,19 +204,25 @@ class TripKeeper:
             if (
                 entry is not None
                 and entry.state is ReservationState.COMMITTED
-                and now < entry.start
+                and self._check_at(entry) <= now < entry.start
             ):
                 assert self._group is not None, "open() comes first"
                 self._group.create_task(self._check(entry), name="cancelled?")
 
     async def _check(self, leg: Reservation) -> None:
         """Ask whether the trip was cancelled as a whole, else have it settled that it was not: who
-        runs a leg and who releases one must not have heard different majorities.
+        runs a leg and who releases one must not have heard different majorities. A change of the
+        leg that is still open is settled first: it may be a leg of a later attempt by now.
         """
-        trip = leg.request.trip
-        if trip is None:
-            return
         reservation_id = leg.reservation_id
+        while (hold := self._calendar.replacement_of(reservation_id)) is not None:
+            if not self.must_ask(hold) or leg.start <= self._clock.now():
+                break
+            self.settle_soon(hold)
+            await self._clock.sleep_until(self._clock.now_precise() + RETRY_FIRST_S)
+        entry = self._calendar.reservations.get(reservation_id)
+        if entry is None or (trip := entry.request.trip) is None or trip != leg.request.trip:
+            return  # in its new form it is asked about before its new start
         voting = self._voting(trip, trip.cancellation)
         outcome = await self._find_out(voting, leg, lambda: self._is_committed(reservation_id))
         if outcome is Outcome.COMMIT and self._is_committed(reservation_id):
