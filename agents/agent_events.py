@@ -100,6 +100,14 @@ class JobResized:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandoverDone:
+    """What it takes over from the stage before is in its folder: it may start."""
+
+    job_id: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationBound:
     """The jobs that alone may use a reservation; none: its owner's jobs may."""
 
@@ -145,6 +153,7 @@ JobEvent = (
     | JobStruck
     | JobRequeued
     | JobResized
+    | HandoverDone
     | ReservationBound
     | JobBound
 )
@@ -165,6 +174,7 @@ AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "job-struck": JobStruck,
         "job-requeued": JobRequeued,
         "job-resized": JobResized,
+        "handover-done": HandoverDone,
         "reservation-bound": ReservationBound,
         "job-bound": JobBound,
         "acceptor-changed": AcceptorChanged,

@@ -74,7 +74,7 @@ class Areas:
         return removed
 
     async def list_files(self, area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
-        """Everything below ``path``, folders before what is in them."""
+        """Everything below ``path``, folders before what is in them; a file alone at its path."""
         return await asyncio.to_thread(self._list, area, path, with_checksums)
 
     async def get_file(self, area: str, path: str, offset: int) -> AsyncIterator[OutputChunk]:
@@ -156,6 +156,11 @@ class Areas:
         if not self.path_of(area).is_dir():
             return []
         parts = [] if path in ("", ".") else _parts(path)
+        if parts:
+            with self._parent(area, path) as (above, name):
+                status = _status_of(name, above)
+            if status is not None and stat.S_ISREG(status.st_mode):
+                return [self._entry(area, str(PurePosixPath(*parts)), status, with_checksums)]
         found: list[FileStatus] = []
         with self._folder_at(area, parts, path) as base:
             for folder, folders, files, descriptor in os.fwalk(".", dir_fd=base):
@@ -165,25 +170,28 @@ class Areas:
                     if status is None or stat.S_ISLNK(status.st_mode):
                         continue
                     relative = str(PurePosixPath(*parts, folder, name))
-                    is_folder = stat.S_ISDIR(status.st_mode)
-                    checksum = ""
-                    if with_checksums and stat.S_ISREG(status.st_mode):
-                        checksum = self._checksum_of(area, relative)
-                    found.append(
-                        FileStatus(
-                            path=relative,
-                            size_bytes=0 if is_folder else status.st_size,
-                            is_folder=is_folder,
-                            mode=stat.S_IMODE(status.st_mode),
-                            sha256=checksum,
-                        )
-                    )
+                    found.append(self._entry(area, relative, status, with_checksums))
                     if len(found) >= FILES_MAX:
                         raise InputError(
                             f"more than {FILES_MAX} files below {path!r}",
                             hint="ask for a subfolder",
                         )
         return found
+
+    def _entry(
+        self, area: str, path: str, status: os.stat_result, with_checksum: bool
+    ) -> FileStatus:
+        is_folder = stat.S_ISDIR(status.st_mode)
+        checksum = ""
+        if with_checksum and stat.S_ISREG(status.st_mode):
+            checksum = self._checksum_of(area, path)
+        return FileStatus(
+            path=path,
+            size_bytes=0 if is_folder else status.st_size,
+            is_folder=is_folder,
+            mode=stat.S_IMODE(status.st_mode),
+            sha256=checksum,
+        )
 
     def _checksum_of(self, area: str, path: str) -> str:
         descriptor = self._open(area, path, os.O_RDONLY)

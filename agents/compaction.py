@@ -15,6 +15,7 @@ from typing import Final
 from agents.agent_events import (
     AcceptorChanged,
     AgentEvent,
+    HandoverDone,
     JobAccepted,
     JobBound,
     JobOver,
@@ -79,6 +80,7 @@ def _is_remembered(
             | JobOver()
             | JobStruck()
             | JobRequeued()
+            | HandoverDone()
             | JobResized()
             | JobBound()
         ):

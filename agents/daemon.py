@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from agents.agent_parts import AgentParts
 from agents.areas import Areas
 from agents.contacts import ContactBook
 from agents.job_table import JobTable
-from agents.node_agent import AgentParts, NodeAgent
+from agents.node_agent import NodeAgent
 from agents.site_config import SiteConfig
 from agents.trip_keeper import Connect
 from gridcore.calendars import Calendar

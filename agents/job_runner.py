@@ -201,6 +201,12 @@ class JobRunner:
             self._cancelled.add(job_id)
             await asyncio.shield(self._stop_soon(job_id, "cancelled"))
 
+    async def give_up(self, job_id: str, reason: str) -> None:
+        """A job that waits and can never start fails."""
+        if job_id in self.scheduler.waiting:
+            self.scheduler.cancel(job_id, self._clock.now())
+            await self.over(job_id, JobState.FAILED, None, reason)
+
     def stop_struck(self, job_id: str) -> None:
         """A job on a failed node is stopped, unless the site lets such jobs go on."""
         struck = self.jobs.struck[job_id]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from agents.agent_events import (
+    HandoverDone,
     JobAccepted,
     JobBound,
     JobEvent,
@@ -45,6 +46,8 @@ class JobTable:
         """Job -> the reservations that alone it may run in."""
         self.struck: dict[str, JobStruck] = {}
         """Started jobs on failed nodes, with what is to become of them."""
+        self.awaiting: dict[str, None] = {}
+        """Jobs that take files over from a stage before them and do not have them yet."""
         self._requeues: dict[str, int] = {}
         """Job -> times it was put back into the queue; only where it was."""
         self._by_request: dict[tuple[str, str], str] = {}
@@ -105,6 +108,10 @@ class JobTable:
                 self._by_request[event.owner, event.spec.request_id] = event.job_id
                 if event.spec.reservation_id:
                     self.bound_reservations[event.job_id] = (event.spec.reservation_id,)
+                if event.spec.handover is not None:
+                    self.awaiting[event.job_id] = None
+            case HandoverDone():
+                self.awaiting.pop(event.job_id, None)
             case JobStarting():
                 self._change(
                     event.job_id,
@@ -128,6 +135,7 @@ class JobTable:
                     reason=event.reason,
                 )
                 self._leave_nodes(event.job_id)
+                self.awaiting.pop(event.job_id, None)
                 self._over[event.job_id] = None
                 self._forget_oldest()
             case JobStruck():
@@ -158,6 +166,8 @@ class JobTable:
             assert not self.views[job_id].state.is_over, job_id
         assert set(self.struck) <= set(self.room_until), "only started jobs are struck"
         assert set(self.runs_inside) <= set(self.room_until), "only started jobs run inside"
+        for job_id in self.awaiting:
+            assert self.views[job_id].state is JobState.QUEUED, job_id
         for job_id in self._over:
             assert self.views[job_id].state.is_over, job_id
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -32,8 +32,8 @@ from agents.calendar_desk import CalendarDesk
 from agents.changed_legs import jobs_follow
 from agents.compaction import COMPACT_ABOVE, compacted, history_record, unpacked
 from agents.job_runner import JobRunner
-from agents.job_table import JobTable
 from agents.notice_post import NoticePost
+from agents.receiving import Receiving
 from agents.site_desk import SiteDesk
 from agents.site_events import (
     HookBegun,
@@ -46,8 +46,7 @@ from agents.site_events import (
 from agents.site_state import SiteState
 from agents.site_upkeep import SiteUpkeep
 from agents.slot_upkeep import SlotUpkeep
-from agents.trip_keeper import Connect, TripKeeper
-from agents.upkeep_rules import NO_UPKEEP, UpkeepRules
+from agents.trip_keeper import TripKeeper
 from gridcore.calendar_events import (
     FinishedForgotten,
     RequestBuried,
@@ -65,22 +64,15 @@ from gridcore.summaries import CalendarSummary
 from gridcore.summarising import summarise
 from gridio.alarms import Alarm
 from gridio.journal import JournalFailed
-from gridio.notify import LogNotifier, Notice, Notifier
+from gridio.notify import Notice
 from gridio.publishing import CalendarPublisher
 from gridio.records import EventCodec
 from local_sched.queries import waiting_reason
 from local_sched.resizing import resize_bound
-from local_sched.user_reservations import NO_LIMITS, UserReservationLimits
 
 if TYPE_CHECKING:
-    from agents.areas import Areas
-    from agents.contacts import ContactBook
-    from gridcore.calendars import Calendar
-    from gridcore.ladders import SlotLadder
-    from gridio.clock import Clock
-    from gridio.journal import Journal, Ticket
-    from local_sched.resource_managers.base import ResourceManager
-    from local_sched.scheduler import LocalScheduler
+    from agents.agent_parts import AgentParts
+    from gridio.journal import Ticket
 
 log = logging.getLogger(__name__)
 
@@ -90,33 +82,6 @@ BREATH_S: Final = 0.02
 """Changes within this time are looked at together; what is due at an instant is not delayed."""
 IDLE_WAKE_S: Final = 60
 """Time looks after itself at least this often, so that a clock that was set is noticed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentParts:
-    """What an agent is made of; ``daemon`` and the simulator choose."""
-
-    calendar: Calendar
-    scheduler: LocalScheduler
-    jobs: JobTable
-    journal: Journal
-    resource_manager: ResourceManager
-    clock: Clock
-    contacts: ContactBook
-    areas: Areas
-    ladder: SlotLadder
-    published_horizon_s: int
-    time_zone: str
-    kill_grace_s: float
-    login_of: Callable[[str], str | None]
-    """The site's grid-mapfile: subject to login."""
-    connect: Connect
-    """The way to other sites, for the outcome of trips."""
-    limits: UserReservationLimits = NO_LIMITS
-    """On what users may reserve by themselves."""
-    upkeep: UpkeepRules = NO_UPKEEP
-    """Standing reservations, failed nodes, notices and hooks."""
-    notifier: Notifier = field(default_factory=LogNotifier)
 
 
 class NodeAgent:
@@ -144,7 +109,8 @@ class NodeAgent:
             kill_grace_s=parts.kill_grace_s,
             record=self.record,
         )
-        itself = Caller(subject=f"site:{parts.calendar.site}", role=Role.SITE)
+        site = parts.calendar.site
+        itself = Caller(subject=f"site:{site}", role=Role.SITE, site=site)
         self.trips = TripKeeper(
             parts.calendar,
             parts.clock,
@@ -152,6 +118,7 @@ class NodeAgent:
             lambda: CalendarDesk(self, itself),
             self.record,
         )
+        self.receiving = Receiving(self, itself)
         self.upkeep = SiteUpkeep(self)
         self.slots = SlotUpkeep(self)
         self._alarm = Alarm(parts.clock)
@@ -321,6 +288,7 @@ class NodeAgent:
         try:
             async with asyncio.TaskGroup() as group:
                 self.trips.open(group)
+                self.receiving.open(group)
                 self._chores = group
                 while True:
                     looked_at = self.clock.now_precise()
@@ -344,6 +312,7 @@ class NodeAgent:
         self.calendar.advance(now)
         self._end_holds(now)
         self.trips.check_soon(now)
+        self.receiving.look()
         self.upkeep.keep_standing(now)
         swept = (*self.calendar.decide_sweep(now), *self.trips.decide_sweep(now))
         if swept:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from agents import limit_questions, queue_questions
 from agents.question_words import number, only, texts, word
+from agents.receiving import LEG_QUESTION, leg_for
 from gridcore.callers import Caller, Role
 from gridcore.errors import InputError
 from local_sched.queries import Explanation, backfill_windows, estimate, why
@@ -68,6 +69,11 @@ def _backfill(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) ->
     }
 
 
+def _leg(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> object:
+    only(arguments, "trip", "leg")
+    return leg_for(agent, caller, word(arguments, "trip"), word(arguments, "leg"))
+
+
 QUESTIONS: Final[Mapping[str, Callable[[NodeAgent, Caller, Mapping[str, str]], object]]] = {
     "why": _why,
     "estimate": _estimate,
@@ -78,4 +84,5 @@ QUESTIONS: Final[Mapping[str, Callable[[NodeAgent, Caller, Mapping[str, str]], o
     "bindings": queue_questions.bindings,
     "nodes": queue_questions.nodes,
     "quota": limit_questions.quota,
+    LEG_QUESTION: _leg,
 }

@@ -100,4 +100,5 @@ def scheduler_job(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> J
         spec,
     )
     job.bound_to = jobs.bound_reservations.get(view.job_id, ())
+    job.is_held = view.job_id in jobs.awaiting
     return job

@@ -10,6 +10,7 @@ from agents.access import account_of, require_login
 from agents.agent_events import JobAccepted, JobBound, ReservationBound
 from agents.orders import carry_out, set_system_reservation
 from agents.queries import answer_query
+from agents.receiving import may_read
 from gridcore.callers import Caller, Role
 from gridcore.errors import ConflictError, InputError, NotFoundError
 from gridcore.jobs import JobSpec, JobView
@@ -197,12 +198,12 @@ class SiteDesk:
 
     async def list_files(self, area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
         """See ``SitePort``."""
-        self._own_area(area)
+        self._check_readable(area)
         return await self._agent.parts.areas.list_files(area, path, with_checksums=with_checksums)
 
     async def get_file(self, area: str, path: str, offset: int) -> AsyncIterator[OutputChunk]:
         """See ``SitePort``."""
-        self._own_area(area)
+        self._check_readable(area)
         async for chunk in self._agent.parts.areas.get_file(area, path, offset):
             yield chunk
 
@@ -265,6 +266,12 @@ class SiteDesk:
                 return self._own_job(view.job_id).owner
         return self._own_job(area).owner
 
+    def _check_readable(self, area: str) -> None:
+        """An area may be read by its owner, and by the sites that its trip leads to."""
+        kept = self._agent.calendar.reservations.get(area)
+        if kept is None or not may_read(self._caller, kept):
+            self._own_area(area)
+
     def _shown(self, job_id: str) -> JobView:
         view = self._agent.view(job_id)
         if self._is_mine(view.owner):
@@ -280,6 +287,9 @@ class SiteDesk:
             notify_email="",
             reservation_id="",
             companions=(),
+            leg_before="",
+            leg_after="",
+            handover=None,
         )
         return replace(view, spec=hidden, owner="somebody", reason="")
 

@@ -31,6 +31,8 @@ class Caller:
     accounts: tuple[str, ...] = ()
     """Charge accounts it may use; empty: any."""
     role: Role = Role.USER
+    site: str = ""
+    """Name of the site that the certificate proves; empty: somebody else."""
 
     @property
     def owner(self) -> str:

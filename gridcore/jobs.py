@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gridcore.errors import InputError
+from gridcore.handovers import Handover
 from gridcore.instants import Instant
 from gridcore.reservations import ID_LENGTH_MAX, NODES_LIMIT, check_id
 
@@ -72,6 +73,12 @@ class JobSpec:
     quality_of_service: str = ""
     companions: tuple[Companion, ...] = ()
     """The other legs of the trip that the reservation belongs to."""
+    leg_before: str = ""
+    """Name of the stage before this one; empty: it is the first, or no stage of a pipeline."""
+    leg_after: str = ""
+    """Name of the stage behind this one; empty: as above."""
+    handover: Handover | None = None
+    """What has to arrive from the stage before, before the job may start; ``None``: nothing."""
 
     def __post_init__(self) -> None:
         check_id("request id", self.request_id)
@@ -92,6 +99,11 @@ class JobSpec:
                 f"the script is longer than {SCRIPT_BYTES_MAX} bytes",
                 hint="stage it as a file instead",
             )
+        for leg in (self.leg_before, self.leg_after):
+            if leg:
+                check_id("leg name", leg)
+        if self.handover is not None and not self.reservation_id:
+            raise InputError("only a job inside a reservation of a trip takes anything over")
         if any("\0" in text for text in (*self.argv, self.script)):
             raise InputError("the command contains a NUL character")
         size = 0

@@ -184,7 +184,7 @@ class SitePort(Protocol):
         ...
 
     async def list_files(self, area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
-        """Files of an area (a reservation's or a job's folder) below ``path``."""
+        """Files of an area (a reservation's or a job's folder) below ``path``, or the one at it."""
         ...
 
     def get_file(self, area: str, path: str, offset: int) -> AsyncIterator[OutputChunk]:

@@ -21,6 +21,7 @@ class WaitReason(enum.StrEnum):
     BEHIND_OTHERS = "jobs before it in the queue have the next reservations"
     QUEUE_BLOCKED = "the job at the head of the queue waits, and nothing may overtake it"
     HELD = "it was put on hold by its owner or an administrator"
+    HANDOVER = "what it takes over from the stage before is not there yet"
     SITE_SUSPENDED = "the site does not start jobs at the moment"
     USER_LIMIT = "its user has as many jobs or nodes running as one user may have"
     ACCOUNT_LIMIT = "its account has as many jobs or nodes running as one account may have"

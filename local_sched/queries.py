@@ -104,6 +104,8 @@ def why(scheduler: LocalScheduler, job_id: str, now: Instant) -> Explanation:
 
 def waiting_reason(scheduler: LocalScheduler, job: Job) -> WaitReason:
     """Why a job that waits does not run."""
+    if job.is_held and job.spec is not None and job.spec.handover is not None:
+        return WaitReason.HANDOVER
     if job.bound_to:
         return job.reason
     pool = scheduler.pools[job.class_name]

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from agents.agent_parts import AgentParts
 from agents.areas import Areas
 from agents.contacts import ContactBook
 from agents.job_table import JobTable
-from agents.node_agent import AgentParts, NodeAgent
+from agents.node_agent import NodeAgent
 from gridcore.calendar_rules import CalendarRules, ResourceClass
 from gridcore.calendars import Calendar
 from gridcore.callers import Caller, Role
@@ -211,7 +212,7 @@ class SimulatedSite:
             epoch=self.ids.new_id("epoch"),
         )
         nodes = tuple(NodeDescription(name=f"{CLASS_NAME}-{i}") for i in range(plan.nodes))
-        itself = Caller(subject=f"site:{plan.name}", role=Role.SITE)
+        itself = Caller(subject=f"site:{plan.name}", role=Role.SITE, site=plan.name)
 
         def connect(site: str, endpoint: str) -> SiteConnection:
             return self.frame.network.connect(life, self.clock, site, itself)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from agents.agent_parts import AgentParts
 from agents.areas import Areas
 from agents.contacts import ContactBook
 from agents.job_table import JobTable
-from agents.node_agent import AgentParts, NodeAgent
+from agents.node_agent import NodeAgent
 from agents.site_desk import SiteDesk
 from agents.upkeep_rules import UpkeepRules
 from gridcore.calendar_rules import CalendarRules, ResourceClass

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gridcore.instants import Interval
+from gridcore.handovers import HandedFile, Handover
 from gridcore.jobs import JobSpec, JobState, JobView
 from gridcore.ports import ClassDescription, FileStatus, OutputChunk, SiteDescription
 from gridcore.reservations import (
@@ -277,6 +278,18 @@ descriptions = st.builds(
 )
 
 
+paths_to_hand = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20)
+handovers = st.builds(
+    Handover,
+    leg=ids,
+    site=ids,
+    endpoint=maybe_names,
+    files=st.lists(
+        st.builds(HandedFile, source=paths_to_hand, destination=paths_to_hand), max_size=2
+    ).map(tuple),
+)
+
+
 @st.composite
 def specs(draw: st.DrawFn) -> JobSpec:
     """A command or a script, with an environment."""
@@ -286,6 +299,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
         if draw(st.booleans())
         else {"script": "#!/bin/sh\n" + draw(texts)}
     )
+    reservation_id = draw(st.just("") | ids)
     variables = st.tuples(st.from_regex(r"[A-Z_][A-Z0-9_]{0,8}", fullmatch=True), texts)
     return JobSpec(
         request_id=draw(ids),
@@ -294,7 +308,10 @@ def specs(draw: st.DrawFn) -> JobSpec:
         nodes=draw(nodes),
         limit_s=draw(st.integers(1, COUNT_MAX)),
         environment=tuple(draw(st.lists(variables, max_size=3))),
-        reservation_id=draw(st.just("") | ids),
+        reservation_id=reservation_id,
+        leg_before=draw(st.just("") | ids),
+        leg_after=draw(st.just("") | ids),
+        handover=draw(st.none() | handovers) if reservation_id else None,
         features=draw(tuples_of_names),
         notify_email=draw(maybe_names),
         quality_of_service=draw(maybe_names),

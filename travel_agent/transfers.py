@@ -1,8 +1,7 @@
-"""One file to a site or from it: whole and unharmed, or not at all, however often the way breaks.
+"""One file from the laptop to a site or back (``gridio.transfers`` has what holds for every
+transfer).
 
-An interrupted transfer goes on where it stopped, also in a later run of the program: what has
-arrived is kept in a part file at the receiving end. The checksum of the whole decides at the end.
-A part that turns out to belong to something else costs one more transfer from the beginning.
+What has arrived of an interrupted one is kept in a part file at the receiving end, here as there.
 """
 
 from __future__ import annotations
@@ -11,20 +10,14 @@ import asyncio
 import hashlib
 import os
 from collections.abc import AsyncIterator
-from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
-from gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
+from gridcore.errors import InputError, UnavailableError
 from gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
+from gridio.transfers import DAMAGED_MAX, FRUITLESS_MAX, deliver
 
 CHUNK_BYTES: Final = 256 * 1024
-FRUITLESS_MAX: Final = 3
-"""Interruptions in a row without a new byte before it is given up. Between two of them the call
-that asks how far it got waits for the site for about a second.
-"""
-DAMAGED_MAX: Final = 2
-"""Times a whole transfer may arrive damaged: once because of an old part, once by bad luck."""
 
 
 async def send_file(
@@ -39,32 +32,8 @@ async def send_file(
         mode, size, checksum = await asyncio.to_thread(_look_at, source)
     except OSError as fault:
         raise InputError(f"cannot read {source}: {fault.strerror}") from fault
-    if there is not None and (there.path, there.sha256, there.mode) == (
-        destination,
-        checksum,
-        mode,
-    ):
-        return False
-    is_part = there is not None and there.path == destination + PART_SUFFIX
-    offset = there.size_bytes if there is not None and is_part else 0
-    fruitless = damaged = 0
-    while True:
-        offset = offset if offset <= size else 0
-        rest = _read(source, offset)
-        try:
-            await port.put_file(area, destination, rest, mode=mode, sha256=checksum)
-            return True
-        except UnavailableError:
-            arrived = await _arrived(port, area, destination)
-            fruitless = 0 if arrived > offset else fruitless + 1
-            if fruitless == FRUITLESS_MAX:
-                raise
-            offset = arrived
-        except ConflictError:
-            damaged += 1
-            if damaged == DAMAGED_MAX:
-                raise
-            offset = 0
+    status = FileStatus(path=destination, size_bytes=size, mode=mode, sha256=checksum)
+    return await deliver(port, area, status, lambda offset: _read(source, offset), there)
 
 
 async def receive_file(port: SitePort, area: str, status: FileStatus, target: Path) -> None:
@@ -107,17 +76,6 @@ async def _receive_rest(
             file.write(chunk.content)
         file.flush()
         os.fsync(file.fileno())
-
-
-async def _arrived(port: SitePort, area: str, destination: str) -> int:
-    """Bytes of an interrupted upload that the site has kept."""
-    folder = str(PurePosixPath(destination).parent)
-    with suppress(NotFoundError):
-        files = await port.list_files(area, "" if folder == "." else folder, with_checksums=False)
-        for each in files:
-            if each.path == destination + PART_SUFFIX:
-                return each.size_bytes
-    return 0
 
 
 def _open_part(part: Path, size_max: int) -> int:

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gridcore.errors import InputError
+from gridcore.handovers import HANDED_FILES_MAX, HandedFile, Handover
 from gridcore.jobs import Companion, JobSpec, JobState, JobView
 from gridcore.ports import FileStatus, OutputChunk
 from gridcore.reservations import Decline
 from gridio.rpc.codec import (
+    ADDRESS_LENGTH_MAX,
     EMAIL_LENGTH_MAX,
     SUBJECT_LENGTH_MAX,
     decode_decline,
@@ -76,6 +78,9 @@ def encode_spec(spec: JobSpec) -> pb.JobSpec:
             )
             for each in spec.companions
         ],
+        leg_before=spec.leg_before,
+        leg_after=spec.leg_after,
+        handover=None if spec.handover is None else _encode_handover(spec.handover),
     )
 
 
@@ -107,6 +112,34 @@ def decode_spec(message: pb.JobSpec) -> JobSpec:
                 contact=label("contact", each.contact),
             )
             for each in items("companions", message.companions)
+        ),
+        leg_before=label("leg_before", message.leg_before),
+        leg_after=label("leg_after", message.leg_after),
+        handover=_decode_handover(message.handover) if message.HasField("handover") else None,
+    )
+
+
+def _encode_handover(handover: Handover) -> pb.Handover:
+    return build(
+        pb.Handover,
+        leg=handover.leg,
+        site=handover.site,
+        endpoint=handover.endpoint,
+        files=[
+            build(pb.HandedFile, source=each.source, destination=each.destination)
+            for each in handover.files
+        ],
+    )
+
+
+def _decode_handover(message: pb.Handover) -> Handover:
+    return Handover(
+        leg=message.leg,
+        site=message.site,
+        endpoint=label("handover.endpoint", message.endpoint, ADDRESS_LENGTH_MAX),
+        files=tuple(
+            HandedFile(source=each.source, destination=each.destination)
+            for each in items("handover.files", message.files, HANDED_FILES_MAX)
         ),
     )
 

@@ -53,13 +53,19 @@ def map_caller(peer: Peer, grid_map: GridMap, admins: Collection[str] = ()) -> C
             role=callers.Role.ADMIN if peer.login in admins else callers.Role.USER,
         )
     login = grid_map.login_of(peer.subject) or ""
+    known = identity.GridIdentity.parse(peer.subject)
+    is_site = known is not None and known.role is identity.Role.SITE
     role = callers.Role.USER
     if login and login in admins:
         role = callers.Role.ADMIN
     elif grid_map.role_of(peer.subject) is identity.Role.MANAGER:
         role = callers.Role.MANAGER
-    elif identity.role_of(peer.subject) is identity.Role.SITE:
+    elif is_site:
         role = callers.Role.SITE
     return Caller(
-        subject=peer.subject, login=login, accounts=grid_map.accounts_of(peer.subject), role=role
+        subject=peer.subject,
+        login=login,
+        accounts=grid_map.accounts_of(peer.subject),
+        role=role,
+        site=known.name if known is not None and is_site else "",
     )

@@ -87,8 +87,28 @@ class Companion(_message.Message):
     contact: str
     def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., nodes: _Optional[int] = ..., contact: _Optional[str] = ...) -> None: ...
 
+class HandedFile(_message.Message):
+    __slots__ = ("source", "destination")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    destination: str
+    def __init__(self, source: _Optional[str] = ..., destination: _Optional[str] = ...) -> None: ...
+
+class Handover(_message.Message):
+    __slots__ = ("leg", "site", "endpoint", "files")
+    LEG_FIELD_NUMBER: _ClassVar[int]
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    leg: str
+    site: str
+    endpoint: str
+    files: _containers.RepeatedCompositeFieldContainer[HandedFile]
+    def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., endpoint: _Optional[str] = ..., files: _Optional[_Iterable[_Union[HandedFile, _Mapping]]] = ...) -> None: ...
+
 class JobSpec(_message.Message):
-    __slots__ = ("request_id", "name", "account", "nodes", "limit_s", "argv", "script", "environment", "reservation_id", "features", "notify_email", "quality_of_service", "companions")
+    __slots__ = ("request_id", "name", "account", "nodes", "limit_s", "argv", "script", "environment", "reservation_id", "features", "notify_email", "quality_of_service", "companions", "leg_before", "leg_after", "handover")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
@@ -102,6 +122,9 @@ class JobSpec(_message.Message):
     NOTIFY_EMAIL_FIELD_NUMBER: _ClassVar[int]
     QUALITY_OF_SERVICE_FIELD_NUMBER: _ClassVar[int]
     COMPANIONS_FIELD_NUMBER: _ClassVar[int]
+    LEG_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    LEG_AFTER_FIELD_NUMBER: _ClassVar[int]
+    HANDOVER_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     name: str
     account: str
@@ -115,7 +138,10 @@ class JobSpec(_message.Message):
     notify_email: str
     quality_of_service: str
     companions: _containers.RepeatedCompositeFieldContainer[Companion]
-    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., account: _Optional[str] = ..., nodes: _Optional[int] = ..., limit_s: _Optional[int] = ..., argv: _Optional[_Iterable[str]] = ..., script: _Optional[str] = ..., environment: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., reservation_id: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., notify_email: _Optional[str] = ..., quality_of_service: _Optional[str] = ..., companions: _Optional[_Iterable[_Union[Companion, _Mapping]]] = ...) -> None: ...
+    leg_before: str
+    leg_after: str
+    handover: Handover
+    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., account: _Optional[str] = ..., nodes: _Optional[int] = ..., limit_s: _Optional[int] = ..., argv: _Optional[_Iterable[str]] = ..., script: _Optional[str] = ..., environment: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., reservation_id: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., notify_email: _Optional[str] = ..., quality_of_service: _Optional[str] = ..., companions: _Optional[_Iterable[_Union[Companion, _Mapping]]] = ..., leg_before: _Optional[str] = ..., leg_after: _Optional[str] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ...) -> None: ...
 
 class Job(_message.Message):
     __slots__ = ("job_id", "site", "owner", "spec", "state", "submitted_at", "planned_start", "started_at", "started_precise", "ended_at", "exit_code", "node_names", "reason")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from agents.agent_parts import AgentParts
 from agents.areas import Areas
 from agents.compaction import HISTORY_KIND
 from agents.contacts import ContactBook
 from agents.job_table import JobTable
-from agents.node_agent import AgentParts, NodeAgent
+from agents.node_agent import NodeAgent
 from gridcore.calendar_rules import CalendarRules, ResourceClass
 from gridcore.calendars import Calendar
 from gridcore.callers import Caller

@@ -1,0 +1,241 @@
+"""A stage of a pipeline takes over the files of the one before it, from site to site.
+
+The job of the later stage is submitted with a ``Handover``: which stage, at which site, which
+files. Its own site then does the rest, without the laptop: it asks the other site what became of
+that stage, fetches the files once it has ended well, and only then lets the job start, at its
+reserved start. When the stage before has failed, or the files cannot be had until the job could no
+longer run its full time, the job fails and says why.
+
+Who may have the files is decided by the site that gives them (``leg_for``): a site, proven by its
+certificate, whose name is among the participants of the trip that the reservation belongs to. The
+receiving site in turn asks only for the trip of the job's own reservation, by that trip's id, which
+nobody learns who does not travel with it; so a user who names somebody else's stage asks a site
+that finds no such leg (docs/protocol.md, section 4).
+
+What a restart must know is journaled: a job whose ``Handover`` is not done waits, and the fetching
+goes on with the parts that have arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from agents.agent_events import HandoverDone
+from gridcore.callers import Caller, Role
+from gridcore.errors import GridError, InputError, NotFoundError, UnavailableError
+from gridcore.handovers import HandedFile, Handover
+from gridcore.instants import Instant
+from gridcore.jobs import JobState, JobView
+from gridcore.ports import OutputChunk, SitePort
+from gridcore.reservations import Reservation, ReservationState, TripRef
+from gridcore.timetext import format_utc
+from gridio.transfers import deliver, what_is_there
+from local_sched.reservation_jobs import START_SLACK_S
+
+if TYPE_CHECKING:
+    from agents.node_agent import NodeAgent
+
+log = logging.getLogger(__name__)
+
+LEG_QUESTION: Final = "leg"
+"""What became of a leg of a trip (docs/queries.md)."""
+ASK_EVERY_MIN_S: Final = 1.0
+ASK_EVERY_MAX_S: Final = 30.0
+ASK_FRACTION: Final = 20
+"""The stage before is asked about after a twentieth of the time that is left, within these bounds:
+seldom while the start is far, each second when it is near.
+"""
+
+
+class Receiving:
+    """What this site fetches for jobs of its own."""
+
+    def __init__(self, agent: NodeAgent, itself: Caller) -> None:
+        """``itself``: this site as a caller of its own services, for stages that stay here."""
+        self._agent = agent
+        self._itself = itself
+        self._under_way: set[str] = set()
+        self._group: asyncio.TaskGroup | None = None
+
+    def open(self, group: asyncio.TaskGroup) -> None:
+        """Files are fetched by tasks of ``group`` from now on."""
+        self._group = group
+
+    def look(self) -> None:
+        """Begin whatever waits and is not under way: after a submission, and after a restart."""
+        for job_id in self._agent.jobs.awaiting:
+            if job_id not in self._under_way and self._group is not None:
+                self._under_way.add(job_id)
+                self._group.create_task(self._see_to(job_id), name="handover")
+
+    async def _see_to(self, job_id: str) -> None:
+        """One job, until its files are there, it fails, or somebody cancels it."""
+        view = self._agent.jobs.views[job_id]
+        handover = view.spec.handover
+        assert handover is not None, "only such jobs are awaiting"
+        try:
+            reason = await self._take_over(view, handover)
+        finally:
+            self._under_way.discard(job_id)
+        if not self._is_awaiting(job_id):
+            return
+        if reason:
+            log.warning("job %s takes nothing over: %s", job_id, reason)
+            await self._agent.runner.give_up(job_id, reason)
+            return
+        done = HandoverDone(job_id=job_id, at=self._agent.clock.now())
+        ticket = self._agent.record([done])
+        self._agent.scheduler.hold(job_id, is_held=False)
+        await ticket.durable()
+
+    async def _take_over(self, view: JobView, handover: Handover) -> str:
+        """Ask and fetch; the reason why it can never be, or nothing when it is done."""
+        own_site = self._agent.calendar.site
+        trip = self._agent.calendar.get(view.spec.reservation_id).request.trip
+        if trip is None or handover.site not in trip.participants:
+            return f"its reservation belongs to no trip that {handover.site} takes part in"
+        if handover.site == own_site:
+            return await self._from(self._agent.site_port(self._itself), view, handover, trip)
+        if not handover.endpoint:
+            return f"nobody has said where {handover.site} is reached"
+        try:
+            neighbour = self._agent.parts.connect(handover.site, handover.endpoint)
+        except InputError as fault:
+            return str(fault)
+        try:
+            return await self._from(neighbour.site, view, handover, trip)
+        finally:
+            await neighbour.close()
+
+    async def _from(self, giver: SitePort, view: JobView, handover: Handover, trip: TripRef) -> str:
+        """The same, from this site. What fails may be mended until the time is over."""
+        before = f"stage {handover.leg} at {handover.site}"
+        why = f"{before} has not ended"
+        while self._is_awaiting(view.job_id):
+            deadline = self._deadline(view)
+            if self._agent.clock.now() > deadline:
+                return f"{format_utc(deadline)} was too late to start: {why}"
+            try:
+                area, state = await _ask_about(giver, trip, handover.leg)
+                if state is JobState.COMPLETED:
+                    return await self._fetch(giver, area, view, handover)
+                if state is not None and state.is_over:
+                    return f"{before} ended as {state}"
+                why = f"{before} has not ended" if state else f"{before} has no job"
+            except _TimeOverError:
+                why = f"the files of {before} were still on their way"
+                continue
+            except InputError as fault:
+                return f"{before}: {fault}"
+            except GridError as fault:
+                why = f"{before}: {fault}"
+            await self._pause(view)
+        return ""
+
+    async def _fetch(self, giver: SitePort, area: str, view: JobView, handover: Handover) -> str:
+        """Every file that is handed over, as far as it has not arrived before."""
+        own, own_area = self._own_port(view), view.spec.reservation_id
+        there = await what_is_there(own, own_area)
+        for handed in handover.files:
+            try:
+                found = await giver.list_files(area, handed.source, with_checksums=True)
+            except NotFoundError:
+                return f"stage {handover.leg} at {handover.site} left no file {handed.source!r}"
+            for source in found:
+                if source.is_folder:
+                    continue
+                target = replace(source, path=_destination(handed, source.path))
+                await deliver(
+                    own,
+                    own_area,
+                    target,
+                    partial(self._read, view, giver, area, source.path),
+                    there.get(target.path),
+                )
+        return ""
+
+    async def _read(
+        self, view: JobView, giver: SitePort, area: str, path: str, offset: int
+    ) -> AsyncIterator[OutputChunk]:
+        """A file's content, as long as somebody waits for it."""
+        async for chunk in giver.get_file(area, path, offset):
+            if not self._is_awaiting(view.job_id) or self._agent.clock.now() > self._deadline(view):
+                raise _TimeOverError(f"nobody waits for {path!r} any more")
+            yield chunk
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _own_port(self, view: JobView) -> SitePort:
+        """This site's services for the job's owner."""
+        caller = Caller(subject=f"login:{view.owner}", login=view.owner)
+        return self._agent.site_port(caller)
+
+    def _is_awaiting(self, job_id: str) -> bool:
+        return job_id in self._agent.jobs.awaiting
+
+    def _deadline(self, view: JobView) -> Instant:
+        """Until when the job may start; its reservation may have been moved meanwhile."""
+        return self._agent.calendar.get(view.spec.reservation_id).start + START_SLACK_S
+
+    async def _pause(self, view: JobView) -> None:
+        now = self._agent.clock.now_precise()
+        left_s = (self._deadline(view) - now) / ASK_FRACTION
+        await self._agent.clock.sleep_until(
+            now + min(max(left_s, ASK_EVERY_MIN_S), ASK_EVERY_MAX_S)
+        )
+
+
+class _TimeOverError(GridError):
+    """The job does not wait any more, or could no longer start."""
+
+
+async def _ask_about(giver: SitePort, trip: TripRef, leg: str) -> tuple[str, JobState | None]:
+    """The area of another leg of the trip and where its job stands; ``None``: it has none."""
+    answer = await giver.query(LEG_QUESTION, {"trip": trip.trip_id, "leg": leg})
+    if not isinstance(answer, dict):
+        raise UnavailableError("the site answers in an unknown way")
+    area, state = answer.get("reservation"), answer.get("state")
+    if not isinstance(area, str) or not (state is None or state in set(JobState)):
+        raise UnavailableError("the site answers in an unknown way")
+    return area, None if state is None else JobState(state)
+
+
+def _destination(handed: HandedFile, path: str) -> str:
+    """Where a file goes that was found at ``path``, at or below the source."""
+    below = PurePosixPath(path).relative_to(PurePosixPath(handed.source))
+    return str(PurePosixPath(handed.destination) / below)
+
+
+# -- the giving site -------------------------------------------------------------------------------
+
+
+def may_read(caller: Caller, reservation: Reservation) -> bool:
+    """True for another site that travels with the trip which the reservation belongs to."""
+    trip = reservation.request.trip
+    return bool(caller.site) and trip is not None and caller.site in trip.participants
+
+
+def leg_for(agent: NodeAgent, caller: Caller, trip_id: str, leg: str) -> dict[str, object]:
+    """The answer to ``LEG_QUESTION``: the leg's reservation and where its latest job stands.
+
+    Whoever may not know gets the same answer as for a leg that does not exist.
+    """
+    found = [
+        each
+        for each in agent.calendar.reservations.values()
+        if each.request.trip is not None
+        and (each.request.trip.trip_id, each.request.trip.leg) == (trip_id, leg)
+        and each.state in (ReservationState.COMMITTED, ReservationState.COMPLETED)
+        and (may_read(caller, each) or caller.role is Role.ADMIN or each.owner == caller.owner)
+    ]
+    if not found:
+        raise NotFoundError(f"{agent.calendar.site} has no leg {leg[:64]!r} of such a trip")
+    area = found[-1].reservation_id
+    jobs = [view for view in agent.jobs.views.values() if view.spec.reservation_id == area]
+    return {"reservation": area, "state": jobs[-1].state.value if jobs else None}
