@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gridcore.instants import Interval
 from gridcore.handovers import HandedFile, Handover
+from gridcore.instants import Interval
 from gridcore.jobs import JobSpec, JobState, JobView
 from gridcore.ports import ClassDescription, FileStatus, OutputChunk, SiteDescription
 from gridcore.reservations import (
