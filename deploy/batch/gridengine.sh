@@ -32,8 +32,14 @@ stop() {
 }
 
 # The daemons' own pid files, by the folders they run in.
-remember() { for _ in $(seq 80); do [ -s "$2" ] && { cp "$2" "$folder/$1.pid"; return; }; sleep 0.1; done
-    echo "$1 did not start: see $folder and /tmp/*_messages*" >&2; exit 1; }
+remember() {
+    local name=$1 found; shift
+    for _ in $(seq 80); do
+        for found in "$@"; do [ ! -s "$found" ] || { cp "$found" "$folder/$name.pid"; return; }; done
+        sleep 0.1
+    done
+    echo "$name did not start: see $folder/spool and /tmp/*_messages*" >&2; stop; exit 1
+}
 
 case $act in
 stop)
@@ -74,7 +80,7 @@ scheduler_threads       1
 X
 /usr/share/gridengine/scripts/init_cluster "$SGE_ROOT" default "$folder/spool/db" "$admin" > "$folder/init.log"
 $bin/sge_qmaster
-remember qmaster "$folder/spool/qmaster/qmaster.pid"
+remember qmaster "$folder"/spool/qmaster/qmaster.pid
 for _ in $(seq 80); do $bin/qconf -sm > /dev/null 2>&1 && break; sleep 0.1; done
 
 work=$folder/work; mkdir -p "$work"
@@ -101,7 +107,9 @@ work=$folder/work; mkdir -p "$work"
     for user in "$@"; do $bin/qconf -au "$user" arusers; done
 } > "$folder/setup.log" 2>&1 || { cat "$folder/setup.log" >&2; stop; exit 1; }
 $bin/sge_execd
-remember execd "$folder/spool/execd/$host/execd.pid"
+# Its folder is called by whatever name the address leads back to; it is there soon.
+for _ in $(seq 50); do ls "$folder"/spool/execd/*/execd.pid > /dev/null 2>&1 && break; sleep 0.1; done
+remember execd "$folder"/spool/execd/*/execd.pid
 for _ in $(seq 150); do
     # A queue instance without an "au" (alarm, unknown) has heard from its host.
     $bin/qstat -f 2>/dev/null | awk '$1 ~ /^all\.q@/ && NF == 5 { ready = 1 } END { exit !ready }' && exit 0

@@ -8,14 +8,16 @@ from typing import Final
 from gridcore.ports import CalendarPort, SitePort
 from gridio.batch.batch_calendar import BatchCalendar
 from gridio.batch.batch_site_port import BatchSitePort
+from gridio.batch.gridengine import GridEngine
 from gridio.batch.options import BatchOptions
 from gridio.batch.running import CommandRunner
 from gridio.batch.shell import Shell
-from gridio.batch.systems import GRID_ENGINE, BatchSystem
+from gridio.batch.slurm import Slurm
+from gridio.batch.systems import BatchSystem
 from gridio.clock import Clock, SystemClock
 from gridio.connections import ClockSkew, TransportName
 
-_SYSTEMS: Final[dict[str, BatchSystem]] = {each.name: each for each in (GRID_ENGINE,)}
+_SYSTEMS: Final[dict[str, BatchSystem]] = {each.name: each for each in (GridEngine(), Slurm())}
 
 
 class BatchSite:
