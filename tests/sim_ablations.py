@@ -17,6 +17,7 @@ from gridcore.calendar_events import CalendarEvent
 from gridcore.calendars import Calendar
 from gridcore.instants import Instant
 from gridcore.itineraries import Leg
+from gridcore.planning import Plan
 from gridcore.reservations import Decline, Reservation, ReservationRequest
 from gridio.journal import Ticket
 from simulator.checkers import RESOLVED
@@ -29,7 +30,7 @@ from simulator.site_ledger import ACKNOWLEDGED, BURIED, TWICE
 from simulator.trip_checkers import ATOMIC, LOGGED
 from simulator.worlds import PlannedCrash, WorldPlan, WorldTypes, live
 from travel_agent import trip_parts as trip_parts_module
-from travel_agent.booking import Booking
+from travel_agent.holding import LegHolds
 from travel_agent.trip_events import TripDecided
 from travel_agent.trip_log import JournaledTripLog
 
@@ -135,12 +136,14 @@ class _GoodAtOnce:
         """Believe it."""
 
 
-async def _release_nothing(self: Booking, leg: Leg) -> None:
-    """In place of ``Booking._release_leg``."""
+async def _release_nothing(self: LegHolds, leg: Leg) -> None:
+    """In place of ``LegHolds.release_leg``."""
 
 
-async def _let_nothing_go(self: Booking, held: Mapping[str, Reservation], attempt: int) -> None:
-    """In place of ``Booking._let_go``."""
+async def _let_nothing_go(
+    self: LegHolds, plan: Plan, held: Mapping[str, Reservation], attempt: int
+) -> None:
+    """In place of ``LegHolds.let_go``."""
 
 
 _write = JournaledTripLog.write
@@ -162,8 +165,8 @@ ABLATIONS = [
         "undo",
         rules=(LOGGED,),
         patches={
-            (Booking, "_release_leg"): _release_nothing,
-            (Booking, "_let_go"): _let_nothing_go,
+            (LegHolds, "release_leg"): _release_nothing,
+            (LegHolds, "let_go"): _let_nothing_go,
         },
     ),
     Ablation(

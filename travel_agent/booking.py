@@ -16,26 +16,22 @@ and finishes or undoes; what nobody resumes lets itself go when the holds expire
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from gridcore.errors import GridError, NotAuthorisedError, UnavailableError
-from gridcore.itineraries import Itinerary, Leg, LegState, TripState
+from gridcore.errors import UnavailableError
+from gridcore.itineraries import Itinerary, LegState, TripState
 from gridcore.metajobs import Metajob
-from gridcore.planning import Plan, PlannedLeg
-from gridcore.reservations import Acceptor, Decline, DeclineRule, Reservation, TripRef
+from gridcore.reservations import Acceptor, Decline, DeclineRule, Reservation
 from gridcore.trip_consensus import Outcome
 from gridio.clock import Clock
-from travel_agent.deciding import OutcomeOpenError, decide
+from travel_agent.holding import LegHolds
 from travel_agent.jitter import jitter_s
 from travel_agent.news import Listener, News, Step, deaf
-from travel_agent.searching import Destination, Search, hold_request, plan_text
+from travel_agent.questions import TripQuestions
+from travel_agent.searching import Destination, Search, plan_text
 from travel_agent.trip_events import (
-    AskedLeg,
-    HoldsAsked,
-    HoldsLetGo,
     TripBooked,
     TripDecided,
     TripEnded,
@@ -46,13 +42,6 @@ from travel_agent.trip_parts import TripParts
 
 ATTEMPTS_MAX: Final = 8
 """Proposals that are tried before the booking gives up on moving targets."""
-HOLD_TTL_S: Final = 30
-"""Lifetime asked for each hold: long enough for a slow network, short enough to harm nobody."""
-COMMIT_RETRY_S: Final = 0.2
-UNDO_ATTEMPTS: Final = 2
-"""How often a release is said when a site cannot be reached; the connection insists by itself each
-time, so that this is several seconds.
-"""
 CANCELLED: Final = "cancelled"
 """The reason of an undo that the user asked for."""
 
@@ -75,9 +64,8 @@ class Booking:
         self._metajob = metajob
         self._trip_id = trip_id
         self._parts = TripParts(trip_id=trip_id, metajob=metajob, destinations=destinations)
-        self._run_id = run_id
-        self._questions = itertools.count(1)
-        self._destinations = destinations
+        self._questions = TripQuestions(self._parts, clock, run_id)
+        self._holds = LegHolds(self._parts, log, clock, listener)
         self._search = search
         self._log = log
         self._clock = clock
@@ -104,7 +92,7 @@ class Booking:
             if isinstance(plan, Decline):
                 return await self._give_up(itinerary, plan)
             self._tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=attempt))
-            held, refusals = await self._hold_all(plan, attempt)
+            held, refusals = await self._holds.hold_all(plan, attempt)
             if not refusals:
                 legs = tuple(
                     self._parts.leg(each.name, each.machine, held[each.name], LegState.HELD)
@@ -116,7 +104,7 @@ class Booking:
                 return await self.commit(
                     replace(itinerary, legs=legs).moved_to(TripState.HELD), attempt, acceptors
                 )
-            await self._let_go(plan, held, attempt)
+            await self._holds.let_go(plan, held, attempt)
             refusal = next(iter(refusals.values()))
             await self._search.learn(refusals)
             await self._clock.sleep_until(
@@ -130,20 +118,19 @@ class Booking:
         """Decide a trip whose legs are all held, and commit every leg; or undo all when it was
         decided otherwise. Saying it again, after a crash as well, leads to the same end.
         """
-        trip = self._parts.trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
-        outcome = await decide(trip, self._destinations, self._clock, run_id=self._proposer())
+        outcome = await self._questions.outcome(itinerary.legs, attempt, acceptors)
         if outcome is Outcome.ABORT:
             message = "the holds' lifetime ended before the trip was decided"
             return await self.undo(itinerary, Decline(rule=DeclineRule.CHANGED, message=message))
         outcomes = await asyncio.gather(
-            *(self._commit_leg(leg, is_decided=bool(acceptors)) for leg in itinerary.legs)
+            *(self._holds.commit_leg(leg, is_decided=bool(acceptors)) for leg in itinerary.legs)
         )
         refusals = [each for each in outcomes if isinstance(each, Decline)]
         if refusals:
             reason = f"a hold was lost before its commit: {refusals[0].message}"
             lost = Decline(rule=DeclineRule.CHANGED, message=reason)
             await self._log.write(UndoAsked(reason=reason))
-            await self._call_off(trip, itinerary)
+            await self._call_off(itinerary, attempt, acceptors)
             return await self.undo(itinerary, lost)
         booked = tuple(
             self._parts.leg(leg.name, leg.machine, each, LegState.BOOKED)
@@ -165,12 +152,11 @@ class Booking:
         already is called off as a whole.
         """
         await self._log.write(UndoAsked(reason=why.message if why else CANCELLED))
-        trip = self._parts.trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
-        outcome = await decide(
-            trip, self._destinations, self._clock, run_id=self._proposer(), wish=Outcome.ABORT
+        outcome = await self._questions.outcome(
+            itinerary.legs, attempt, acceptors, wish=Outcome.ABORT
         )
         if outcome is Outcome.COMMIT:
-            await self._call_off(trip, itinerary)
+            await self._call_off(itinerary, attempt, acceptors)
         return await self.undo(itinerary, why)
 
     async def cancel(
@@ -180,8 +166,7 @@ class Booking:
         be told now finds it out before its leg starts.
         """
         await self._log.write(UndoAsked(reason=CANCELLED))
-        trip = self._parts.trip_ref(itinerary.legs[0].name, attempt, itinerary.legs, acceptors)
-        await self._call_off(trip, itinerary)
+        await self._call_off(itinerary, attempt, acceptors)
         return await self.undo(itinerary, None)
 
     async def undo(self, itinerary: Itinerary, why: Decline | None) -> Itinerary:
@@ -190,7 +175,7 @@ class Booking:
         """
         await self._log.write(UndoAsked(reason=why.message if why else CANCELLED))
         results = await asyncio.gather(
-            *(self._release_leg(leg) for leg in itinerary.legs), return_exceptions=True
+            *(self._holds.release_leg(leg) for leg in itinerary.legs), return_exceptions=True
         )
         faults = [each for each in results if isinstance(each, BaseException)]
         if faults:
@@ -205,136 +190,14 @@ class Booking:
             return replace(itinerary, legs=released).moved_to(TripState.CANCELLED)
         return itinerary.declined(why)
 
-    async def _call_off(self, trip: TripRef, itinerary: Itinerary) -> None:
-        """Have the acceptors remember that a decided trip is cancelled, for sites that cannot be
-        told now: they ask before their leg starts. When they have settled that it was not, because
-        the start is near, the legs begin, and are ended one by one like any that run.
+    async def _call_off(
+        self, itinerary: Itinerary, attempt: int, acceptors: tuple[Acceptor, ...]
+    ) -> None:
+        """Have the acceptors remember that a decided trip is cancelled. When they have settled that
+        it was not, the legs begin, and are ended one by one like any that run.
         """
-        outcome = await decide(
-            trip,
-            self._destinations,
-            self._clock,
-            run_id=self._proposer(),
-            question=trip.cancellation,
-        )
-        if outcome is Outcome.ABORT:
+        if not await self._questions.call_off(itinerary.legs, attempt, acceptors):
             await self._clock.sleep_until(min(leg.start for leg in itinerary.legs))
-
-    def _proposer(self) -> str:
-        """A name for one question's proposer: no two share a ballot, in this run or another."""
-        return f"{self._run_id}.{next(self._questions)}"
-
-    # -- one attempt -------------------------------------------------------------------------------
-
-    async def _hold_all(
-        self, plan: Plan, attempt: int
-    ) -> tuple[dict[str, Reservation], dict[str, Decline]]:
-        """Ask for every leg at once; what was granted and what was refused, by leg."""
-        names = [leg.name for leg in plan.legs]
-        asked = self._parts.asked(plan, attempt)
-        await self._log.write(HoldsAsked(attempt=attempt, legs=asked))
-        acceptors = self._parts.acceptors(asked)
-        answers = await asyncio.gather(
-            *(
-                self._hold(leg, self._parts.trip_ref(leg.name, attempt, asked, acceptors))
-                for leg in asked
-            ),
-            return_exceptions=True,
-        )
-        held = {n: a for n, a in zip(names, answers, strict=True) if isinstance(a, Reservation)}
-        faults = [each for each in answers if isinstance(each, BaseException)]
-        if faults:
-            await self._let_go(plan, held, attempt)
-            raise faults[0]
-        refusals = {n: a for n, a in zip(names, answers, strict=True) if isinstance(a, Decline)}
-        for name, refusal in refusals.items():
-            self._tell(News(step=Step.DECLINED, place=name, text=refusal.message, attempt=attempt))
-        return held, refusals
-
-    async def _hold(self, leg: AskedLeg, trip: TripRef) -> Reservation | Decline:
-        destination = self._destinations[leg.machine]
-        request = replace(hold_request(self._metajob, destination, leg), trip=trip)
-        calendar = destination.connection.calendar
-        try:
-            answer = await calendar.reserve(request, ttl_s=HOLD_TTL_S)
-        except UnavailableError:
-            # The answer is lost, the hold perhaps not: see to it that the request books nothing.
-            await self._forget_request(leg)
-            raise
-        if isinstance(answer, Reservation):
-            self._tell(
-                News(
-                    step=Step.HELD,
-                    place=leg.name,
-                    text=f"{answer.nodes} nodes as {answer.reservation_id}",
-                )
-            )
-        return answer
-
-    async def _forget_request(self, leg: AskedLeg) -> None:
-        """Tell a site whose answer was lost to let the request go; it expires there otherwise."""
-        try:
-            await self._destinations[leg.machine].connection.calendar.release_request(
-                leg.request_id
-            )
-        except GridError as fault:
-            self._tell(News(step=Step.NOTE, place=leg.name, text=f"the hold will expire: {fault}"))
-
-    async def _let_go(self, plan: Plan, held: Mapping[str, Reservation], attempt: int) -> None:
-        """Release the holds of an attempt that failed. A site out of reach lets go by itself."""
-
-        async def release(leg: PlannedLeg, reservation: Reservation) -> None:
-            try:
-                calendar = self._destinations[leg.machine].connection.calendar
-                await calendar.release(reservation.reservation_id)
-                self._tell(News(step=Step.LET_GO, place=leg.name, text=reservation.reservation_id))
-            except UnavailableError as fault:
-                text = f"the hold will expire: {fault}"
-                self._tell(News(step=Step.NOTE, place=leg.name, text=text))
-
-        await asyncio.gather(
-            *(release(each, held[each.name]) for each in plan.legs if each.name in held)
-        )
-        await self._log.write(HoldsLetGo(attempt=attempt))
-
-    async def _commit_leg(self, leg: Leg, *, is_decided: bool) -> Reservation | Decline:
-        """Commit one leg, trying again until the site answers or the hold must have expired. Where
-        acceptors have decided nothing is lost by then: the site asks them itself, until the start.
-        """
-        calendar = self._destinations[leg.machine].connection.calendar
-        give_up_at = min(self._clock.now() + HOLD_TTL_S, leg.start)
-        while True:
-            try:
-                answer = await calendar.commit(leg.reservation_id or "")
-            except UnavailableError as fault:
-                now = self._clock.now()
-                if now >= give_up_at:
-                    if is_decided and now < leg.start:
-                        raise OutcomeOpenError(
-                            f"the trip is decided, but {leg.site} could not be told: {fault}",
-                            hint=f"it asks the others by itself; see `gur resume {self._trip_id}`",
-                        ) from fault
-                    return Decline(rule=DeclineRule.CHANGED, message=str(fault), site=leg.site)
-                await self._clock.sleep_until(self._clock.now_precise() + COMMIT_RETRY_S)
-                continue
-            if isinstance(answer, Reservation):
-                self._tell(News(step=Step.COMMITTED, place=leg.name, text=answer.reservation_id))
-            return answer
-
-    async def _release_leg(self, leg: Leg) -> None:
-        calendar = self._destinations[leg.machine].connection.calendar
-        for attempt in range(1, UNDO_ATTEMPTS + 1):
-            try:
-                await calendar.release(leg.reservation_id or "")
-            except NotAuthorisedError:
-                raise
-            except UnavailableError:
-                if attempt == UNDO_ATTEMPTS:
-                    raise
-                await self._clock.sleep_until(self._clock.now_precise() + COMMIT_RETRY_S)
-                continue
-            self._tell(News(step=Step.LET_GO, place=leg.name, text=leg.reservation_id or ""))
-            return
 
     async def _give_up(self, itinerary: Itinerary, refusal: Decline) -> Itinerary:
         await self._log.write(TripEnded(state=TripState.DECLINED.value, message=refusal.message))
