@@ -9,6 +9,7 @@ from typing import Final
 from gridcore.errors import InputError
 from gridcore.handovers import Handover
 from gridcore.instants import Instant
+from gridcore.races import Race
 from gridcore.reservations import ID_LENGTH_MAX, NODES_LIMIT, check_id
 
 SCRIPT_BYTES_MAX: Final = 1 << 20
@@ -79,6 +80,8 @@ class JobSpec:
     """Name of the stage behind this one; empty: as above."""
     handover: Handover | None = None
     """What has to arrive from the stage before, before the job may start; ``None``: nothing."""
+    race: Race | None = None
+    """The race this is a copy in: it runs only when it has won; ``None``: it runs alone."""
 
     def __post_init__(self) -> None:
         check_id("request id", self.request_id)
@@ -104,6 +107,8 @@ class JobSpec:
                 check_id("leg name", leg)
         if self.handover is not None and not self.reservation_id:
             raise InputError("only a job inside a reservation of a trip takes anything over")
+        if self.race is not None and self.reservation_id:
+            raise InputError("a copy in a race waits in the queue, not in a reservation")
         if any("\0" in text for text in (*self.argv, self.script)):
             raise InputError("the command contains a NUL character")
         size = 0

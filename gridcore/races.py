@@ -42,7 +42,7 @@ class Race:
     def __post_init__(self) -> None:
         check_id("trip id", self.trip_id)
         for name in self.copies:
-            check_id("leg name", name)
+            check_id("question of a race", self.question(name))
         if not 2 <= len(self.copies) <= COPIES_MAX or len(set(self.copies)) < len(self.copies):
             raise InputError(f"a race is between 2 to {COPIES_MAX} different copies")
         if self.copy not in self.copies:

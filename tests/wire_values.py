@@ -10,6 +10,7 @@ from gridcore.handovers import HandedFile, Handover
 from gridcore.instants import Interval
 from gridcore.jobs import JobSpec, JobState, JobView
 from gridcore.ports import ClassDescription, FileStatus, OutputChunk, SiteDescription
+from gridcore.races import Race
 from gridcore.reservations import (
     DURATION_LIMIT_S,
     ID_LENGTH_MAX,
@@ -290,6 +291,24 @@ handovers = st.builds(
 )
 
 
+races = st.builds(
+    lambda copies, acceptors, ends_at: Race(
+        trip_id="trip-1",
+        copy=copies[0],
+        copies=tuple(sorted(copies)),
+        acceptors=tuple(acceptors),
+        ends_at=ends_at,
+    ),
+    st.lists(st.text(ID_LETTERS, min_size=1, max_size=64), min_size=2, max_size=5, unique=True),
+    st.lists(
+        st.builds(Acceptor, site=ids, endpoint=st.just("gate.example.org:7101")),
+        min_size=1,
+        max_size=5,
+    ),
+    instants,
+)
+
+
 @st.composite
 def specs(draw: st.DrawFn) -> JobSpec:
     """A command or a script, with an environment."""
@@ -312,6 +331,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
         leg_before=draw(st.just("") | ids),
         leg_after=draw(st.just("") | ids),
         handover=draw(st.none() | handovers) if reservation_id else None,
+        race=None if reservation_id else draw(st.none() | races),
         features=draw(tuples_of_names),
         notify_email=draw(maybe_names),
         quality_of_service=draw(maybe_names),

@@ -67,9 +67,7 @@ def encode_trip(trip: TripRef) -> pb.TripRef:
         leg=trip.leg,
         attempt=trip.attempt,
         participants=trip.participants,
-        acceptors=[
-            build(pb.Acceptor, site=each.site, endpoint=each.endpoint) for each in trip.acceptors
-        ],
+        acceptors=encode_acceptors(trip.acceptors),
         ends_at=trip.ends_at,
     )
 
@@ -81,14 +79,24 @@ def decode_trip(message: pb.TripRef) -> TripRef:
         leg=message.leg,
         attempt=count("trip.attempt", message.attempt, 1),
         participants=labels("trip.participants", message.participants),
-        acceptors=tuple(
-            Acceptor(
-                site=each.site,
-                endpoint=label("trip.acceptors.endpoint", each.endpoint, TEXT_LENGTH_MAX),
-            )
-            for each in items("trip.acceptors", message.acceptors, ACCEPTORS_MAX)
-        ),
+        acceptors=decode_acceptors("trip.acceptors", message.acceptors),
         ends_at=instant("trip.ends_at", message.ends_at),
+    )
+
+
+def encode_acceptors(acceptors: Sequence[Acceptor]) -> list[pb.Acceptor]:
+    """Who keeps an outcome."""
+    return [build(pb.Acceptor, site=each.site, endpoint=each.endpoint) for each in acceptors]
+
+
+def decode_acceptors(field: str, messages: Sequence[pb.Acceptor]) -> tuple[Acceptor, ...]:
+    """The reverse of ``encode_acceptors``."""
+    return tuple(
+        Acceptor(
+            site=each.site,
+            endpoint=label(f"{field}.endpoint", each.endpoint, TEXT_LENGTH_MAX),
+        )
+        for each in items(field, messages, ACCEPTORS_MAX)
     )
 
 

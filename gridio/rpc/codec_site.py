@@ -10,13 +10,16 @@ from gridcore.errors import InputError
 from gridcore.handovers import HANDED_FILES_MAX, HandedFile, Handover
 from gridcore.jobs import Companion, JobSpec, JobState, JobView
 from gridcore.ports import FileStatus, OutputChunk
+from gridcore.races import COPIES_MAX, Race
 from gridcore.reservations import Decline
 from gridio.rpc.codec import (
     ADDRESS_LENGTH_MAX,
     EMAIL_LENGTH_MAX,
     SUBJECT_LENGTH_MAX,
+    decode_acceptors,
     decode_decline,
     decode_id,
+    encode_acceptors,
     encode_decline,
 )
 from gridio.rpc.codec_checks import (
@@ -81,6 +84,7 @@ def encode_spec(spec: JobSpec) -> pb.JobSpec:
         leg_before=spec.leg_before,
         leg_after=spec.leg_after,
         handover=None if spec.handover is None else _encode_handover(spec.handover),
+        race=None if spec.race is None else _encode_race(spec.race),
     )
 
 
@@ -116,6 +120,28 @@ def decode_spec(message: pb.JobSpec) -> JobSpec:
         leg_before=label("leg_before", message.leg_before),
         leg_after=label("leg_after", message.leg_after),
         handover=_decode_handover(message.handover) if message.HasField("handover") else None,
+        race=_decode_race(message.race) if message.HasField("race") else None,
+    )
+
+
+def _encode_race(race: Race) -> pb.Race:
+    return build(
+        pb.Race,
+        trip_id=race.trip_id,
+        copy=race.copy,
+        copies=race.copies,
+        acceptors=encode_acceptors(race.acceptors),
+        ends_at=race.ends_at,
+    )
+
+
+def _decode_race(message: pb.Race) -> Race:
+    return Race(
+        trip_id=label("race.trip_id", message.trip_id),
+        copy=label("race.copy", message.copy),
+        copies=labels("race.copies", message.copies, COPIES_MAX),
+        acceptors=decode_acceptors("race.acceptors", message.acceptors),
+        ends_at=instant("race.ends_at", message.ends_at),
     )
 
 
