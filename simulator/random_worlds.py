@@ -16,6 +16,7 @@ from simulator.simulated_site import SitePlan
 from simulator.troubles import Trouble, TroubleKind
 from simulator.virtual_clock import WORLD_BEGIN, ClockStep
 from simulator.worlds import PlannedCrash, WorldPlan
+from travel_agent.searches import SearchChoice
 
 STORM_S: Final = 240.0
 SITES_LEAST: Final = 2
@@ -70,6 +71,7 @@ def _laptop(chance: Chance, name: str, sites: tuple[SitePlan, ...]) -> LaptopPla
         name=name,
         wishes=tuple(wishes),
         skew_s=chance.seconds(-3.0, 3.0) if is_skewed else 0.0,
+        search=SearchChoice.PROBE if chance.child("search").happens(0.3) else SearchChoice.AUTO,
     )
 
 

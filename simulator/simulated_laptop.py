@@ -24,6 +24,7 @@ from simulator.lives import Life, PointKind, first_fault
 from simulator.virtual_clock import ClockStep, VirtualClock
 from travel_agent.agent import TravelAgent
 from travel_agent.grid_config import GridConfig, MachineEntry
+from travel_agent.searches import SearchChoice
 from travel_agent.trip_events import TripOpened
 from travel_agent.trip_log import CODEC, TripStory
 
@@ -59,6 +60,7 @@ class LaptopPlan:
     wishes: tuple[TripWish, ...]
     skew_s: float = 0.0
     clock_steps: tuple[ClockStep, ...] = ()
+    search: SearchChoice = SearchChoice.AUTO
 
 
 @dataclass(slots=True)
@@ -143,6 +145,7 @@ class SimulatedLaptop:
             path=Path("sites.toml"),
             credential_folder=Path("credential"),
             zone=ZoneInfo("UTC"),
+            search=plan.search,
             machines={
                 name: MachineEntry(machine=name, site=name, endpoint=f"{name}.example.org:7101")
                 for name in sites
