@@ -183,7 +183,9 @@ class Inquirer:
         return look, _offers(want.request, look)
 
     async def _refuse(self, want: Want, window: ReservationRequest, look: Look) -> Decline:
-        """A refusal that teaches: one more round finds the earliest start behind the window."""
+        """A refusal that teaches: for whoever reads it, one more round finds the earliest start
+        behind the window.
+        """
         request = want.request
         classes = [
             (each, fitting_classes(each.summary, request.features))
@@ -207,9 +209,15 @@ class Inquirer:
             ],
         )
         earliest = None
-        if shortage.capacity >= request.nodes_min:
+        if shortage.capacity >= request.nodes_min and not self._is_from_above(request):
             earliest = await self._earliest(want, window)
         return refuse(shortage, earliest)
+
+    def _is_from_above(self, request: ReservationRequest) -> bool:
+        """True when another manager has passed it down. It plans over all its children, and has no
+        use for the earliest start at one of them.
+        """
+        return bool(request.via) and request.via[-1] not in self._keeper.children
 
     async def _with_earliest(self, want: Want, refusal: Decline) -> Decline:
         """A window that is too near, with the first start that is not."""

@@ -33,8 +33,9 @@ from manager.asking import Inquirer, Want
 from manager.composite_calendar import CompositeCalendar
 from manager.errands import Errands
 from manager.escalating import Escalator
-from manager.holding import HeldParts, Holder
+from manager.holding import Holder
 from manager.manager_events import GroupDecided, GroupEnded, HoldsGivenUp, ManagerEvent
+from manager.plans import HeldParts
 from manager.settling import Settler
 from manager.shadows import ShadowKeeper
 

@@ -30,13 +30,12 @@ from gridcore.reservations import (
     Availability,
     Decline,
     DeclineRule,
-    Offer,
     ReservationRequest,
 )
 from gridcore.summaries import CalendarVersion
 from manager.asking import Want
 from manager.children import Child
-from manager.merging import Share, Span
+from manager.merging import Span
 from manager.shadows import ShadowKeeper
 
 log = logging.getLogger(__name__)
@@ -70,27 +69,21 @@ class Escalator:
             return self._may_go_up(want) and found.rule in CURED_ABOVE
         return found - want.request.earliest_start > self._patience_s and self._may_go_up(want)
 
-    async def share(
-        self, want: Want, found: Span | Decline | None
-    ) -> tuple[Instant, Share] | Decline | None:
-        """Where and when to try at the parent; its refusal; ``None`` when it knows nothing better
-        than what was ``found`` below, or cannot be reached.
+    @property
+    def parent(self) -> str:
+        """Its name."""
+        return self._parent.name
+
+    def request(self, want: Want, found: Span | Decline | None) -> ReservationRequest:
+        """What to ask the parent to hold: anything within the window that begins before what was
+        ``found`` below. The parent searches by itself, so no inquiry goes before.
         """
-        (answer,) = await self._ask([want])
-        if not isinstance(answer, Availability):
-            return answer
-        for offer in answer.offers:
-            if isinstance(found, Span) and offer.start >= found.start:
-                return None
-            nodes = _affordable(want.request, offer)
-            if nodes >= want.request.nodes_min:
-                return offer.start, Share(
-                    child=self._parent.name,
-                    nodes=nodes,
-                    price_millicredits=offer.price_millicredits(nodes),
-                    resource_class=offer.resource_class,
-                )
-        return None
+        request = want.request
+        if isinstance(found, Span):
+            latest_end = found.start - 1 + request.duration_s
+            request = replace(request, latest_end=min(request.latest_end, latest_end))
+        told = want.for_child(self._parent.name, request, self._keeper.site)
+        return replace(told, budget_millicredits=request.budget_millicredits)
 
     async def better(
         self,
@@ -160,11 +153,3 @@ class Escalator:
             fault = error
         log.warning("the parent does not help: %s", fault, extra={"parent": parent.name})
         return [None] * len(wants)
-
-
-def _affordable(request: ReservationRequest, offer: Offer) -> int:
-    """As many of the offered nodes as are wanted, and as the budget pays for."""
-    nodes = min(offer.nodes, request.nodes_max)
-    if request.budget_millicredits is None or not offer.unit_price_millicredits:
-        return nodes
-    return min(nodes, request.budget_millicredits // offer.unit_price_millicredits)

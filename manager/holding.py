@@ -20,18 +20,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from gridcore.errors import GridError, UnavailableError
-from gridcore.instants import Instant, Interval
+from gridcore.instants import Instant
 from gridcore.reservations import (
     Decline,
     DeclineRule,
     Reservation,
-    ReservationPart,
     ReservationRequest,
-    ReservationState,
 )
 from gridio.clock import Clock
 from gridio.ids import IdSource
@@ -40,7 +38,8 @@ from manager.composite_calendar import ManagerRules
 from manager.escalating import Escalator
 from manager.hints import sure_rooms, unit_price
 from manager.manager_events import HoldsAsked, HoldsGivenUp, ManagerEvent, Part, UndoLanded
-from manager.merging import Share, Span, class_of, distribute
+from manager.merging import Share, Span, distribute
+from manager.plans import HeldParts, Plan, broken, is_as_planned
 from manager.shadows import ShadowKeeper
 
 log = logging.getLogger(__name__)
@@ -49,64 +48,12 @@ ATTEMPTS_MAX: Final = 5
 """Rounds without progress."""
 ROUNDS_MAX: Final = 16
 """Rounds in all."""
+GUESSES_MAX: Final = 3
+"""Rounds that are planned from shadows alone. A wrong guess costs the messages of one round; to
+ask costs one to every owner that may have room.
+"""
 LAPSE_GRACE_S: Final = 60
 """A hold whose answer was lost is certainly over this long after the lifetime asked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A common start and a distribution; nobody has promised it yet."""
-
-    start: Instant
-    shares: tuple[Share, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldParts:
-    """Phase one is done: the holds, in the order of the plan."""
-
-    parts: tuple[Part, ...]
-    holds: tuple[Reservation, ...]
-
-    def reservation(
-        self,
-        want: Want,
-        *,
-        group_id: str,
-        site: str,
-        owner: str,
-        now: Instant,
-        expires_at: Instant,
-        endpoints: Sequence[str],
-        granted_by: str = "",
-    ) -> Reservation:
-        """The group as its owner sees it. Its parts are the sites at which jobs can run: those of a
-        child that is a manager stand for it.
-        """
-        sites: list[ReservationPart] = []
-        for hold, endpoint in zip(self.holds, endpoints, strict=True):
-            sites.extend(hold.parts or (_as_part(hold, endpoint),))
-        first = self.holds[0]
-        return Reservation(
-            reservation_id=group_id,
-            site=site,
-            owner=owner,
-            request=want.request,
-            resource_class=class_of(hold.resource_class for hold in self.holds),
-            nodes=sum(hold.nodes for hold in self.holds),
-            interval=Interval(first.start, first.end),
-            state=ReservationState.HELD,
-            created_at=now,
-            price_millicredits=sum(hold.price_millicredits for hold in self.holds),
-            hold_expires_at=expires_at,
-            contact=next((part.contact for part in sites if part.contact), ""),
-            parts=tuple(sites),
-            granted_by=granted_by,
-        )
-
-    def expiry(self) -> Instant:
-        """When the first of the holds expires, on this manager's clock."""
-        return min(hold.hold_expires_at or hold.created_at for hold in self.holds)
 
 
 class Holder:
@@ -141,10 +88,13 @@ class Holder:
         )
         tries, latest = 0, -1
         refused: dict[tuple[str, Instant], int] = {}
+        shunned: tuple[str, ...] | None = ()
+        next_plan: Plan | None = None
         for number in range(ROUNDS_MAX):
-            plan = await self._plan(want, trust_shadows=number == 0)
+            plan = next_plan or await self._plan(want, shunned)
             if isinstance(plan, Decline):
                 return plan
+            next_plan = None
             has_moved, latest = plan.start > latest, max(latest, plan.start)
             granted, refusals = await self._round(
                 want, plan, group_id, ttl_s, one_by_one=number > 0
@@ -154,6 +104,15 @@ class Holder:
             await self.give_up(group_id, granted.parts)
             refusal = replace(refusal, message=f"{refusal.site}: {refusals[0].message}")
             want = self._leaving_out(want, plan, refusals, refused)
+            if plan.above is not None:
+                after = self._after_parent(want, plan, refusals[0])
+                if isinstance(after, Decline):
+                    return after
+                next_plan = after
+            if plan.is_guess:
+                untaught = [each.site for each in refusals if each.summary is None]
+                shunned = (*(shunned or ()), *untaught) if number + 1 < GUESSES_MAX else None
+                continue
             tries = 1 if has_moved or granted.holds else tries + 1
             if tries >= ATTEMPTS_MAX:
                 break
@@ -169,7 +128,7 @@ class Holder:
         answer = await self._ask(
             part, want.for_child(lost.child, request, self._keeper.site), ttl_s
         )
-        if isinstance(answer, Reservation) and _is_as_planned(answer, request):
+        if isinstance(answer, Reservation) and is_as_planned(answer, request):
             return replace(part, reservation_id=answer.reservation_id)
         await self.give_up(group_id, [part])
         return None
@@ -187,43 +146,64 @@ class Holder:
         refusals: Sequence[Decline],
         refused: dict[tuple[str, Instant], int],
     ) -> Want:
-        """A child that does not answer, or that refuses twice what it has offered, is left out of
-        the plans that follow: its refusal would not teach anything new.
+        """A neighbour that does not answer, or that refuses twice what it has offered, is left out
+        of the plans that follow: its refusal would not teach anything new. Neither would the
+        parent's, which has searched.
         """
         out: list[str] = []
         for each in refusals:
             key = (each.site, plan.start)
-            refused[key] = refused.get(key, 0) + (2 if each.rule is DeclineRule.CHANGED else 1)
+            weight = 2 if each.rule is DeclineRule.CHANGED or plan.above is not None else 1
+            refused[key] = refused.get(key, 0) + (0 if plan.is_guess and weight == 1 else weight)
             if refused[key] > 1:
                 out.append(each.site)
         return replace(want, without=(*want.without, *out))
 
-    async def _plan(self, want: Want, *, trust_shadows: bool) -> Plan | Decline:
-        """First fit: where and when to try."""
-        if trust_shadows:
+    async def _plan(self, want: Want, shunned: Sequence[str] | None) -> Plan | Decline:
+        """First fit: where and when to try. ``shunned``: children whose shadows have just misled;
+        ``None``: no shadow is trusted any more.
+        """
+        if shunned is not None:
             await self._keeper.first_look()
-            plan = self._plan_from_shadows(want)
+            guess = replace(want, without=(*want.without, *shunned))
+            plan = self._plan_from_shadows(guess)
             if plan is not None:
                 return plan
-        request, up = want.request, self._escalator
+        up = self._escalator
         if up is not None and up.is_beyond(want):
-            above = _plan_of(await up.share(want, None))
-            if above is not None:
-                return above
+            return self._go_up(want, up, None)
         span = await self._inquirer.find_span(want)
-        first = span if isinstance(span, Decline) else span.start
-        if up is not None and up.is_due(want, first):
-            above = _plan_of(await up.share(want, span))
-            if above is not None and not (isinstance(above, Decline) and isinstance(span, Span)):
-                return above
-        if isinstance(span, Decline):
-            return span
+        if up is not None and up.is_due(want, span if isinstance(span, Decline) else span.start):
+            return self._go_up(want, up, span)
+        return span if isinstance(span, Decline) else self._plan_at(want, span)
+
+    def _go_up(self, want: Want, up: Escalator, below: Span | Decline | None) -> Plan:
+        request = up.request(want, below)
+        share = Share(
+            child=up.parent, nodes=request.nodes_max, price_millicredits=0, resource_class=""
+        )
+        return Plan(start=request.earliest_start, shares=(share,), above=request, below=below)
+
+    def _after_parent(self, want: Want, plan: Plan, refusal: Decline) -> Plan | Decline | None:
+        """The parent holds nothing better: what was found below counts, else its refusal. ``None``:
+        it was not heard, and nobody below has been asked yet.
+        """
+        if isinstance(plan.below, Span):
+            return self._plan_at(want, plan.below)
+        return plan.below if refusal.rule is DeclineRule.CHANGED else refusal
+
+    def _plan_at(self, want: Want, span: Span) -> Plan:
+        request = want.request
         shares = distribute(span.rooms, request.nodes_max, request.budget_millicredits)
         return Plan(start=span.start, shares=shares)
 
     def _plan_from_shadows(self, want: Want) -> Plan | None:
         """A plan that no answer of a child could better: all the nodes that are wanted, at the
         first second that is allowed, nowhere for more than the cheapest child takes. ``None``: ask.
+
+        A manager's summary adds up what is free in each slot. Over several slots its children may
+        have less, for each of them must give the same nodes all the time. So of managers the one
+        with most room is tried.
         """
         request = want.request
         window = self._inquirer.window(request)
@@ -231,13 +211,17 @@ class Holder:
         if has_bounds or isinstance(window, Decline):
             return None
         hints = self._inquirer.hints(want)
-        shares = distribute(sure_rooms(hints, window, window.earliest_start), request.nodes_max)
+        shares = distribute(
+            sure_rooms(hints, window, window.earliest_start),
+            request.nodes_max,
+            from_roomiest=any(each.is_manager for each in hints.values()),
+        )
         if sum(share.nodes for share in shares) < request.nodes_max:
             return None
         cheapest = min(unit_price(each, request.duration_s) for each in hints.values())
         if any(share.price_millicredits > cheapest * share.nodes for share in shares):
             return None
-        return Plan(start=window.earliest_start, shares=shares)
+        return Plan(start=window.earliest_start, shares=shares, is_guess=True)
 
     async def _round(
         self, want: Want, plan: Plan, group_id: str, ttl_s: int, *, one_by_one: bool
@@ -249,9 +233,9 @@ class Holder:
         answers: dict[str, Reservation | Decline | None] = {}
 
         async def ask(part: Part, share: Share) -> None:
-            request = want.request.at(plan.start, part.nodes)
-            told = want.for_child(part.child, request, self._keeper.site)
-            if want.request.budget_millicredits is not None:
+            request = plan.above or want.request.at(plan.start, part.nodes)
+            told = plan.above or want.for_child(part.child, request, self._keeper.site)
+            if plan.above is None and want.request.budget_millicredits is not None:
                 told = replace(told, budget_millicredits=share.price_millicredits)
             answers[part.child] = await self._ask(part, told, asked_ttl_s)
 
@@ -291,16 +275,17 @@ class Holder:
                 if part.child in self._keeper.children:
                     self._keeper.learn(part.child, answer.summary)
                 continue
+            planned = plan.above or want.request.at(plan.start, part.nodes)
             if answer is not None:
-                part = replace(part, reservation_id=answer.reservation_id)
+                part = replace(part, reservation_id=answer.reservation_id, nodes=answer.nodes)
             existing.append(part)
             if answer is None:
-                refusals.append(_broken(part, "did not answer"))
-            elif _is_as_planned(answer, want.request.at(plan.start, part.nodes)):
+                refusals.append(broken(part, "did not answer"))
+            elif is_as_planned(answer, planned):
                 holds.append(answer)
             else:
                 log.error("a hold is not what was asked for", extra={"child": part.child})
-                refusals.append(_broken(part, "held something else"))
+                refusals.append(broken(part, "held something else"))
         if nothing:
             landed = [UndoLanded(child=each.child, request_id=each.request_id) for each in nothing]
             self._record([HoldsGivenUp(group_id=group_id, parts=tuple(nothing)), *landed])
@@ -312,7 +297,7 @@ class Holder:
         """The child's answer; ``None`` when it is not known whether there is a hold."""
         child = self._keeper.neighbour(part.child)
         if child is None:
-            return _broken(part, "is no neighbour of this manager any more")
+            return broken(part, "is no neighbour of this manager any more")
         told = replace(request, request_id=part.request_id)
         try:
             async with asyncio.timeout(child.answer_within_s):
@@ -322,7 +307,7 @@ class Holder:
             return None
         except GridError as fault:
             log.warning("a hold was refused: %s", fault, extra={"child": part.child})
-            return _broken(part, str(fault))
+            return broken(part, str(fault))
 
     def _part(self, want: Want, child: str, nodes: int, ttl_s: int) -> Part:
         lapses_at = self._clock.now() + ttl_s + LAPSE_GRACE_S
@@ -333,34 +318,3 @@ class Holder:
             replaces=want.replaces.get(child, ""),
             lapses_at=lapses_at if want.may_lapse else None,
         )
-
-
-def _plan_of(above: tuple[Instant, Share] | Decline | None) -> Plan | Decline | None:
-    """What the parent said, as a plan."""
-    if above is None or isinstance(above, Decline):
-        return above
-    return Plan(start=above[0], shares=(above[1],))
-
-
-def _broken(part: Part, how: str) -> Decline:
-    """A child that cannot take part now, whatever its calendar says."""
-    return Decline(rule=DeclineRule.CHANGED, message=f"{part.child}: {how}", site=part.child)
-
-
-def _as_part(hold: Reservation, endpoint: str) -> ReservationPart:
-    return ReservationPart(
-        site=hold.site,
-        reservation_id=hold.reservation_id,
-        nodes=hold.nodes,
-        endpoint=endpoint,
-        contact=hold.contact,
-    )
-
-
-def _is_as_planned(hold: Reservation, request: ReservationRequest) -> bool:
-    """True for a hold of exactly what was asked for."""
-    return (
-        hold.state is ReservationState.HELD
-        and hold.nodes == request.nodes_min
-        and hold.interval == Interval(request.earliest_start, request.latest_end)
-    )

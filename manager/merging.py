@@ -74,10 +74,15 @@ def spans(answers: Mapping[str, Availability], known_until: Instant) -> Iterator
 
 
 def distribute(
-    rooms: Sequence[ChildRoom], nodes_max: int, budget_millicredits: int | None = None
+    rooms: Sequence[ChildRoom],
+    nodes_max: int,
+    budget_millicredits: int | None = None,
+    *,
+    from_roomiest: bool = False,
 ) -> tuple[Share, ...]:
     """As many nodes as possible, at most ``nodes_max``, for at most the budget, at the least price;
-    in the order of ``rooms``. Empty when the budget does not pay for one node.
+    in the order of ``rooms``. Empty when the budget does not pay for one node. ``from_roomiest``:
+    where one room is enough, from the largest, for ``rooms`` may show too much.
     """
     left, money = nodes_max, budget_millicredits
     taken: dict[str, Share] = {}
@@ -85,7 +90,7 @@ def distribute(
     for unit, level in groupby(by_price, key=lambda room: room.unit_price_millicredits):
         if money is not None and unit:
             left = min(left, money // unit)
-        for room, nodes in _fewest(list(level), left):
+        for room, nodes in _fewest(list(level), left, from_roomiest=from_roomiest):
             taken[room.child] = Share(
                 child=room.child,
                 nodes=nodes,
@@ -156,7 +161,9 @@ def _offer(offer: Offer, *, until: Instant, name: str) -> Offer:
     )
 
 
-def _fewest(rooms: Sequence[ChildRoom], nodes: int) -> list[tuple[ChildRoom, int]]:
+def _fewest(
+    rooms: Sequence[ChildRoom], nodes: int, *, from_roomiest: bool
+) -> list[tuple[ChildRoom, int]]:
     """``nodes`` nodes from as few rooms as possible: the largest first, and for the rest the
     smallest that has it, which keeps large rooms for large requests. Ties keep their order.
     """
@@ -165,7 +172,8 @@ def _fewest(rooms: Sequence[ChildRoom], nodes: int) -> list[tuple[ChildRoom, int
     while free and nodes > 0:
         enough = [room for room in free if room.nodes >= nodes]
         if enough:
-            taken.append((min(enough, key=lambda room: room.nodes), nodes))
+            choose = max if from_roomiest else min
+            taken.append((choose(enough, key=lambda room: room.nodes), nodes))
             break
         largest = max(free, key=lambda room: room.nodes)
         free.remove(largest)
