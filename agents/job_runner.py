@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from agents.agent_events import AgentEvent, JobOver, JobRequeued, JobRunning, JobStarting
 from agents.job_table import JobTable
 from agents.leg_environment import leg_environment
+from agents.racing import Claim
 from agents.restart import NO_CLASS, restore_jobs, scheduler_job
 from agents.site_state import SiteState
 from agents.upkeep_rules import NodeFailureRule
@@ -45,6 +46,9 @@ log = logging.getLogger(__name__)
 CO_START_LEAD_S: Final = 0.25
 """Legs of a trip are let go this long after their common start: launching takes some 50 ms."""
 
+RACE_LOST: Final = "another copy of it runs"
+RACE_TOO_LATE: Final = "it could no longer end inside the window of its race"
+
 
 class JobRunner:
     """Carries out what the scheduler decides. ``record`` journals and applies (``NodeAgent``)."""
@@ -61,6 +65,7 @@ class JobRunner:
         clock: Clock,
         kill_grace_s: float,
         record: Callable[[Sequence[AgentEvent]], Ticket],
+        claim: Claim,
     ) -> None:
         self.calendar = calendar
         self.scheduler = scheduler
@@ -71,6 +76,9 @@ class JobRunner:
         self._clock = clock
         self._kill_grace_s = kill_grace_s
         self._record = record
+        self._claim = claim
+        self._races: set[asyncio.Task[None]] = set()
+        """Copies in races that wait for the word that they have won."""
         self._cancelled: set[str] = set()
         """Jobs that were told to end because somebody cancelled them."""
         self._launching: dict[str, asyncio.Event] = {}
@@ -96,7 +104,7 @@ class JobRunner:
         for view in self.jobs.active():
             execution_id = self.jobs.execution_id(view.job_id)
             if view.state is JobState.STARTING and execution_id not in known:
-                await self._launch(self._start_of(view))
+                await self._launch_all([self._start_of(view)])
         for job_id in list(self.jobs.struck):
             self.stop_struck(job_id)
 
@@ -126,7 +134,32 @@ class JobRunner:
         if not events:
             return
         await self._record(events).durable()
-        await asyncio.gather(*(self._launch(event) for event in events))
+        await self._launch_all(events)
+
+    async def _launch_all(self, events: Sequence[JobStarting]) -> None:
+        """Launch what may run; a copy in a race when it has won, which nobody waits for here."""
+        alone = [each for each in events if self.jobs.views[each.job_id].spec.race is None]
+        for event in events:
+            if event not in alone:
+                task = asyncio.create_task(self._race(event), name="race")
+                self._races.add(task)
+                task.add_done_callback(self._races.discard)
+        await asyncio.gather(*(self._launch(event) for event in alone))
+
+    async def _race(self, event: JobStarting) -> None:
+        """Launch a copy if no other one runs; it is over otherwise."""
+        job_id = event.job_id
+        spec = self.jobs.views[job_id].spec
+        assert spec.race is not None, "the caller looked"
+        if self._clock.now() + spec.limit_s > spec.race.ends_at:
+            await self.over(job_id, JobState.CANCELLED, None, RACE_TOO_LATE)
+        elif await self._claim(spec.race, lambda: self._is_starting(job_id)):
+            await self._launch(event)
+        elif self._is_starting(job_id):
+            await self.over(job_id, JobState.CANCELLED, None, RACE_LOST)
+
+    def _is_starting(self, job_id: str) -> bool:
+        return self.jobs.views[job_id].state is JobState.STARTING
 
     async def _launch(self, event: JobStarting) -> None:
         view = self.jobs.views[event.job_id]

@@ -33,16 +33,10 @@ from agents.changed_legs import jobs_follow
 from agents.compaction import COMPACT_ABOVE, compacted, history_record, unpacked
 from agents.job_runner import JobRunner
 from agents.notice_post import NoticePost
+from agents.racing import Racing
 from agents.receiving import Receiving
 from agents.site_desk import SiteDesk
-from agents.site_events import (
-    HookBegun,
-    ModeChanged,
-    NodeChanged,
-    NoticeGiven,
-    PlacesTold,
-    StandingSkipped,
-)
+from agents.site_events import SiteEvent
 from agents.site_state import SiteState
 from agents.site_upkeep import SiteUpkeep
 from agents.slot_upkeep import SlotUpkeep
@@ -108,6 +102,7 @@ class NodeAgent:
             clock=parts.clock,
             kill_grace_s=parts.kill_grace_s,
             record=self.record,
+            claim=lambda race, is_wanted: self.racing.claim(race, is_wanted),
         )
         site = parts.calendar.site
         itself = Caller(subject=f"site:{site}", role=Role.SITE, site=site)
@@ -118,6 +113,7 @@ class NodeAgent:
             lambda: CalendarDesk(self, itself),
             self.record,
         )
+        self.racing = Racing(self.trips, parts.clock)
         self.receiving = Receiving(self, itself)
         self.upkeep = SiteUpkeep(self)
         self.slots = SlotUpkeep(self)
@@ -215,14 +211,7 @@ class NodeAgent:
                 self.trips.apply(event)
             case NumbersGiven():
                 self.calendar.ids_given, self.jobs.ids_given = event.reservations, event.jobs
-            case (
-                ModeChanged()
-                | NodeChanged()
-                | StandingSkipped()
-                | NoticeGiven()
-                | HookBegun()
-                | PlacesTold()
-            ):
+            case _ if isinstance(event, SiteEvent):
                 self.state.apply(event)
             case _:
                 if isinstance(event, JobStarting | JobOver):

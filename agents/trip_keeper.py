@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Final
 
 from agents.agent_events import AcceptorChanged, AcceptorsForgotten, AgentEvent
 from gridcore.instants import Instant
-from gridcore.reservations import Reservation, ReservationEvent, ReservationState, TripRef
+from gridcore.reservations import (
+    Acceptor,
+    Reservation,
+    ReservationEvent,
+    ReservationState,
+    TripRef,
+)
 from gridcore.trip_consensus import (
     AcceptorAnswer,
     AcceptorState,
@@ -28,11 +34,13 @@ from gridcore.trip_consensus import (
     answer_vote,
 )
 from gridio.connections import SiteConnection
+from gridio.trip_racing import RaceVoting
 from gridio.trip_voting import TripVoting
 
 if TYPE_CHECKING:
     from gridcore.calendars import Calendar
     from gridcore.ports import CalendarPort
+    from gridcore.races import Race
     from gridio.clock import Clock
     from gridio.journal import Ticket
 
@@ -166,12 +174,24 @@ class TripKeeper:
         return None
 
     def _voting(self, trip: TripRef, question: str) -> TripVoting:
-        """One proposer for one question. The epoch is new with each start of the daemon and the
-        number with each proposer, so no ballot is ever used twice, not by two legs of one trip here
-        either.
+        """One proposer for one question."""
+        ports = self._ports(trip.acceptors)
+        return TripVoting(question, ports, self._proposer(), keep_until=trip.ends_at)
+
+    def race_voting(self, race: Race) -> RaceVoting:
+        """This site's part in a race of copies."""
+
+        def ask(question: str) -> TripVoting:
+            ports = self._ports(race.acceptors)
+            return TripVoting(question, ports, self._proposer(), keep_until=race.ends_at)
+
+        return RaceVoting(race, ask)
+
+    def _proposer(self) -> str:
+        """A proposer's name. The epoch is new with each start of the daemon and the number with
+        each proposer, so no ballot is ever used twice, not by two legs of one trip here either.
         """
-        name = f"{self._calendar.site}:{self._calendar.epoch}:{next(self._proposers)}"
-        return TripVoting(question, self._ports(trip), name, keep_until=trip.ends_at)
+        return f"{self._calendar.site}:{self._calendar.epoch}:{next(self._proposers)}"
 
     # -- cancelled trips ---------------------------------------------------------------------------
 
@@ -259,10 +279,10 @@ class TripKeeper:
         entry = self._calendar.reservations.get(reservation_id)
         return None if entry is None else entry.state
 
-    def _ports(self, trip: TripRef) -> dict[str, CalendarPort]:
+    def _ports(self, acceptors: Sequence[Acceptor]) -> dict[str, CalendarPort]:
         """The acceptors' calendars; this site's own without a wire."""
         ports: dict[str, CalendarPort] = {}
-        for acceptor in trip.acceptors:
+        for acceptor in acceptors:
             if acceptor.site == self._calendar.site:
                 ports[acceptor.site] = self._own_port()
                 continue
