@@ -37,6 +37,10 @@ def leg_environment(view: JobView, end: int, reservation: Reservation | None) ->
     if trip is not None:
         variables["GRID_TRIP"] = trip.trip_id
         variables["GRID_LEG"] = trip.leg
+        if view.spec.leg_before:
+            variables["GRID_LEG_BEFORE"] = view.spec.leg_before
+        if view.spec.leg_after:
+            variables["GRID_LEG_AFTER"] = view.spec.leg_after
         companions = [
             {"leg": each.leg, "site": each.site, "nodes": each.nodes, "contact": each.contact}
             for each in view.spec.companions

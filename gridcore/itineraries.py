@@ -93,6 +93,15 @@ class Transport(enum.StrEnum):
     INPROC = "inproc"
 
 
+class InputWay(enum.StrEnum):
+    """Who moves what a stage of a pipeline takes over from the one before."""
+
+    SITES = "sites"
+    """The site of the stage, from the other site, without the laptop."""
+    LAPTOP = "laptop"
+    """The laptop, while it follows the trip: the other site cannot be asked by anybody else."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leg:
     """One site's part of a trip."""
@@ -116,6 +125,9 @@ class Leg:
     """``host:port`` where the leg's first node can be reached by the other legs; empty: none."""
     zone: str = ""
     """IANA name of the zone where the site stands, for showing its local time; empty: not known."""
+
+    input_by: InputWay | None = None
+    """Of a later stage of a pipeline; ``None``: it has no stage before it."""
 
     def __post_init__(self) -> None:
         check_id("leg name", self.name)

@@ -17,6 +17,7 @@ from travel_agent.legs import LegChange, LegOutput, LegWork
 from travel_agent.news import Listener
 from travel_agent.office import Office
 from travel_agent.reports import TripReport, look_at, report_on
+from travel_agent.stages import with_inputs
 from travel_agent.telling import tell_people
 from travel_agent.trip_events import TripEnded
 
@@ -33,14 +34,15 @@ async def report(office: Office, wanted: str, listener: Listener) -> TripReport:
             return TripReport(itinerary=itinerary, jobs={})
         metajob = office.metajob_of(log)
         destinations = office.destinations(metajob)
+        itinerary = with_inputs(metajob, itinerary, destinations)
         looks = await asyncio.gather(
             *(look_at(leg, destinations[leg.machine]) for leg in itinerary.legs)
         )
         found = report_on(itinerary, looks)
         state = found.itinerary.state
-        if state.is_over and not story.state.is_over:
+        if found.is_over and not story.state.is_over:
             await log.write(TripEnded(state=state.value))
-        event = _TOLD_AT_THE_END.get(state)
+        event = _TOLD_AT_THE_END.get(state) if found.is_over else None
         if event is None and _starts_soon(found.itinerary, metajob, office.clock.now()):
             event = TripEvent.STARTS_SOON
         if event is not None:

@@ -116,7 +116,7 @@ def show(
     agent: TravelAgent, itinerary: Itinerary, as_object: dict[str, Any], as_json: bool
 ) -> None:
     """Print a trip: its table, or why it was refused; with ``as_json`` the object alone."""
-    from travel_agent.rendering import decline_lines, itinerary_table, zone_lines
+    from travel_agent.rendering import decline_lines, input_lines, itinerary_table, zone_lines
 
     if as_json:
         print_json(as_object)
@@ -125,7 +125,7 @@ def show(
             typer.echo(line)
     else:
         console().print(itinerary_table(itinerary, agent.config.zone))
-        for line in zone_lines(itinerary, agent.config.zone):
+        for line in (*zone_lines(itinerary, agent.config.zone), *input_lines(itinerary)):
             typer.echo(line)
         typer.echo(f"trip {itinerary.trip_id}")
 

@@ -11,7 +11,7 @@ from typing import Final
 from aiostream import stream
 
 from gridcore.errors import ConflictError, InputError, UnavailableError
-from gridcore.itineraries import Itinerary, Leg
+from gridcore.itineraries import InputWay, Itinerary, Leg
 from gridcore.jobs import Companion, JobSpec, JobView
 from gridcore.metajobs import Metajob
 from gridcore.ports import PART_SUFFIX, FileStatus, SitePort
@@ -20,6 +20,14 @@ from gridcore.tasks import StagedFile, TaskSpec
 from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.reports import in_its_zone
 from travel_agent.searching import DEFAULT_ACCOUNT, Destination
+from travel_agent.stages import (
+    check_stages,
+    handover_of,
+    input_way,
+    neighbours,
+    waits_for,
+    with_inputs,
+)
 from travel_agent.transfers import checksum_of, receive_file, send_file
 
 PREPARE_THEN_RUN: Final = """\
@@ -74,6 +82,7 @@ class LegWork:
     def check_files(self, base: Path) -> None:
         """Refuse before anything is booked when a file to stage in is not there."""
         job = self._metajob
+        check_stages(job)
         places = [(stage.name, machine) for stage in job.stages for machine in stage.machines]
         if not job.stages:
             places = [(each.machine, each.machine) for each in job.candidates]
@@ -104,6 +113,17 @@ class LegWork:
             self._tell(News(step=Step.STAGED, place=leg.name, text=f"{count} files sent"))
         return count
 
+    def is_relayed(self, leg: Leg, itinerary: Itinerary) -> bool:
+        """True for a stage whose input this laptop has to bring before its job can be queued."""
+        before = waits_for(self._metajob, itinerary, leg)
+        if before is None:
+            return False
+        return input_way(before, leg, self._destinations) is InputWay.LAPTOP
+
+    def with_inputs(self, itinerary: Itinerary) -> Itinerary:
+        """The trip with the way that each stage's input takes."""
+        return with_inputs(self._metajob, itinerary, self._destinations)
+
     async def submit(self, leg: Leg, itinerary: Itinerary) -> JobView:
         """Queue the leg's job inside its reservation; the same trip again submits nothing twice."""
         task = self.task_of(leg)
@@ -113,6 +133,7 @@ class LegWork:
             for each in itinerary.legs
             if each.name != leg.name
         )
+        before, after = neighbours(self._metajob, itinerary, leg)
         spec = JobSpec(
             request_id=f"{itinerary.trip_id}.{leg.name}.job",
             name=f"{itinerary.name}.{leg.name}"[:128],
@@ -123,6 +144,9 @@ class LegWork:
             environment=task.environment,
             reservation_id=leg.reservation_id or "",
             companions=companions,
+            leg_before="" if before is None else before.name,
+            leg_after="" if after is None else after.name,
+            handover=handover_of(self._metajob, itinerary, leg, self._destinations),
         )
         answer = await self._site(leg).submit(spec)
         if isinstance(answer, Decline):

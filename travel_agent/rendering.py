@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from gridcore.errors import GridError
 from gridcore.instants import Instant
-from gridcore.itineraries import Itinerary, Leg
+from gridcore.itineraries import InputWay, Itinerary, Leg
 from gridcore.jobs import JobView
 from gridcore.reservations import Decline
 from gridcore.timetext import format_in_zone, format_utc
@@ -147,6 +147,16 @@ def itinerary_table(itinerary: Itinerary, zone: ZoneInfo) -> Table:
     return table
 
 
+def input_lines(itinerary: Itinerary) -> list[str]:
+    """Which stages need this laptop between them."""
+    return [
+        f"  the input of {leg.name} is brought by this laptop: keep `gur watch {itinerary.trip_id}`"
+        " running, or run `gur resume` when the stage before is over"
+        for leg in itinerary.legs
+        if leg.input_by is InputWay.LAPTOP
+    ]
+
+
 def zone_lines(itinerary: Itinerary, zone: ZoneInfo) -> list[str]:
     """When the legs start by the clocks of their sites, where those differ from the user's."""
     return [
@@ -261,6 +271,8 @@ def _leg_json(leg: Leg, job: JobView | None) -> dict[str, Any]:
         "price": leg.price_millicredits,
         "job": leg.job_id,
     }
+    if leg.input_by is not None:
+        found["input_by"] = leg.input_by.value
     if job is not None:
         found["job_state"] = job.state.value
         found["exit_code"] = job.exit_code

@@ -24,6 +24,7 @@ from travel_agent.office import Office
 from travel_agent.resuming import resume
 from travel_agent.search_choice import check_search
 from travel_agent.searching import Destination
+from travel_agent.stages import with_inputs
 from travel_agent.telling import tell_people
 from travel_agent.trip_events import JobSubmitted, TripOpened
 from travel_agent.trip_log import ForgetfulLog, JournaledTripLog, TripLog
@@ -78,7 +79,7 @@ async def ask_only(office: Office, metajob: Metajob, listener: Listener) -> Itin
     trip_id, log = office.ids.new_id("quote"), ForgetfulLog()
     booking = office.booking(metajob, trip_id, log, listener, search=office.config.search)
     try:
-        return await booking.quote()
+        return with_inputs(metajob, await booking.quote(), destinations)
     except (Exception, asyncio.CancelledError):
         await _clean_up(log, booking, destinations)
         raise
@@ -86,7 +87,8 @@ async def ask_only(office: Office, metajob: Metajob, listener: Listener) -> Itin
 
 async def queue_jobs(itinerary: Itinerary, work: LegWork, base: Path, log: TripLog) -> Itinerary:
     """Files in and jobs queued, at all sites at the same time; what is queued already stays. The
-    legs come back with their sites' time zones.
+    job of a stage whose input the laptop brings is queued with that (``relaying``). The legs come
+    back with their sites' time zones.
     """
 
     async def prepare(leg: Leg) -> Leg:
@@ -94,12 +96,14 @@ async def queue_jobs(itinerary: Itinerary, work: LegWork, base: Path, log: TripL
         if work.task_of(leg) is None or leg.job_id is not None:
             return leg
         await work.stage_in(leg, base)
+        if work.is_relayed(leg, itinerary):
+            return leg
         view = await work.submit(leg, itinerary)
         await log.write(JobSubmitted(leg=leg.name, job_id=view.job_id))
         return replace(leg, job_id=view.job_id)
 
     legs = await asyncio.gather(*(prepare(leg) for leg in itinerary.legs))
-    return replace(itinerary, legs=tuple(legs))
+    return work.with_inputs(replace(itinerary, legs=tuple(legs)))
 
 
 async def _clean_up(
