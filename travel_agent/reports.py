@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gridcore.errors import GridError, NotFoundError, UnavailableError
-from gridcore.itineraries import Itinerary, Leg, LegState, TripState
+from gridcore.itineraries import InputWay, Itinerary, Leg, LegState, TripState
 from gridcore.jobs import JobState, JobView
 from gridcore.ports import SiteDescription
 from gridcore.reservations import Reservation, ReservationState
@@ -54,8 +54,8 @@ class TripReport:
 
     @property
     def spread(self) -> StartSpread | None:
-        """How far the actual starts of all legs lie apart; ``None`` unless all have begun, on
-        clocks that were measured.
+        """How far the actual starts of all legs lie apart; ``None`` unless all were to start
+        together and have begun, on clocks that were measured.
         """
         legs = [leg.name for leg in self.itinerary.legs]
         starts, doubts = [], []
@@ -65,7 +65,7 @@ class TripReport:
                 return None
             starts.append(job.started_precise - skew.skew_s)
             doubts.append(skew.uncertainty_s)
-        if len(legs) < 2:
+        if len(legs) < 2 or len({leg.start for leg in self.itinerary.legs}) > 1:
             return None
         return StartSpread(
             spread_s=max(starts) - min(starts), uncertainty_s=sum(sorted(doubts)[-2:])
@@ -158,6 +158,9 @@ def _leg_now(leg: Leg, kept: Reservation | None, job: JobView | None) -> Leg:
         return replace(leg, state=done)
     if kept is None:
         return leg
+    if kept.state is ReservationState.COMPLETED and leg.input_by is InputWay.LAPTOP:
+        # Its time went by without the job that waits for what the laptop should have brought.
+        return replace(leg, state=LegState.FAILED)
     by_book = {
         ReservationState.HELD: LegState.HELD,
         ReservationState.COMMITTED: LegState.BOOKED,
