@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from gridcore.errors import GridError, NotFoundError, UnavailableError
 from gridcore.itineraries import InputWay, Itinerary, Leg, LegState, TripState
@@ -17,6 +18,10 @@ from gridcore.zones import find_zone
 from gridio.connections import ClockSkew
 from travel_agent.grid_config import MachineEntry
 from travel_agent.searching import Destination
+
+
+_KEPT: Final = (LegState.BOOKED, LegState.RUNNING, LegState.COMPLETED)
+_LIVE: Final = (LegState.HELD, LegState.BOOKED, LegState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,14 @@ class TripReport:
     """By leg, of its site's clock; only where it was measured."""
     notes: tuple[str, ...] = ()
     """Where a site could not be asked, or says something else than the laptop remembers."""
+
+    @property
+    def is_over(self) -> bool:
+        """True when nothing more will happen; a trip that is not whole any more is over only when
+        none of its legs waits or runs.
+        """
+        legs = self.itinerary.legs
+        return self.itinerary.state.is_over and not any(each.state in _LIVE for each in legs)
 
     @property
     def spread(self) -> StartSpread | None:
@@ -133,10 +146,18 @@ def report_on(itinerary: Itinerary, looks: Sequence[LegLook]) -> TripReport:
     skews = {each.leg.name: each.skew for each in looks if each.skew is not None}
     states = [leg.state for leg in legs]
     state = itinerary.state
+    if state is TripState.HELD and all(each in _KEPT for each in states):
+        # The laptop did not live to hear it.
+        state = TripState.BOOKED
+        notes = (*notes, "its sites have booked it: `gur resume` queues what it is to run")
     if state in (TripState.BOOKED, TripState.RUNNING):
-        if any(each in (LegState.FAILED, LegState.RELEASED) for each in states):
+        is_waiting = any(each is LegState.BOOKED for each in states)
+        if LegState.RELEASED in states:
+            state = TripState.FAILED
+            if is_waiting:
+                notes = (*notes, "a leg is gone and another one waits: `gur cancel` frees it")
+        elif LegState.FAILED in states:
             # While another leg may still run the trip is not over: somebody has to cancel it.
-            is_waiting = any(each is LegState.BOOKED for each in states)
             state = state if is_waiting else TripState.FAILED
             if is_waiting:
                 notes = (*notes, "a leg has failed and another one waits: `gur cancel` frees it")

@@ -7,8 +7,10 @@ import pytest
 from gridcore.instants import Interval
 from gridcore.itineraries import Itinerary, Leg, LegState, Transport, TripState
 from gridcore.jobs import JobSpec, JobState, JobView
+from gridcore.reservations import Reservation, ReservationState
 from gridcore.zones import find_zone as zone
 from gridio.connections import ClockSkew
+from tests.builders import a_request
 from travel_agent.rendering import spread_line, zone_lines
 from travel_agent.reports import LegLook, TripReport, report_on
 
@@ -77,3 +79,47 @@ def test_only_foreign_clocks_are_told() -> None:
     trip = Itinerary(trip_id="t", name="n", state=TripState.BOOKED, legs=legs)
     (line,) = zone_lines(trip, zone("Europe/Berlin"))
     assert line == "  sdsc starts 2004-11-09 03:33:20 -08:00 America/Los_Angeles"
+
+
+def in_book(name: str, state: ReservationState) -> LegLook:
+    """What a site's book says of a leg that no job runs in yet."""
+    request = a_request(name, nodes=1, start=NOON)
+    kept = Reservation(
+        reservation_id=f"{name}.1",
+        site=name,
+        owner="ada",
+        request=request,
+        resource_class="node",
+        nodes=1,
+        interval=Interval(NOON, NOON + 600),
+        state=state,
+        created_at=NOON - 100,
+    )
+    return LegLook(leg=leg(name), reservation=kept)
+
+
+def remembered(state: TripState, *looks: LegLook) -> TripReport:
+    """Of a trip that the laptop remembers so."""
+    legs = tuple(each.leg for each in looks)
+    return report_on(Itinerary(trip_id="t", name="n", state=state, legs=legs), looks)
+
+
+def test_booked_by_its_sites_is_booked() -> None:
+    """The laptop died before it wrote down that every site has committed."""
+    kept = ReservationState.COMMITTED
+    found = remembered(TripState.HELD, in_book("east", kept), in_book("west", kept))
+    assert found.itinerary.state is TripState.BOOKED
+    assert any("gur resume" in note for note in found.notes)
+    held = in_book("west", ReservationState.HELD)
+    assert remembered(TripState.HELD, in_book("east", kept), held).itinerary.state is TripState.HELD
+
+
+def test_a_trip_that_lost_a_leg_is_not_shown_as_booked() -> None:
+    """Nor is it over while another leg waits, which somebody has to free."""
+    gone = in_book("west", ReservationState.RELEASED)
+    found = remembered(TripState.BOOKED, in_book("east", ReservationState.COMMITTED), gone)
+    assert found.itinerary.state is TripState.FAILED
+    assert not found.is_over
+    assert any("gur cancel" in note for note in found.notes)
+    both = remembered(TripState.BOOKED, in_book("east", ReservationState.RELEASED), gone)
+    assert both.is_over
