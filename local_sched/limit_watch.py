@@ -111,4 +111,6 @@ class LimitWatch:
         pool = self._pools[job.class_name]
         pool.profile.advance(now)
         pool.profile.withdraw(job.nodes, now, until)
+        if pool.fences:
+            pool.fences.occupied(job.node_mask, until, now)
         pool.backfill.room_vanished()

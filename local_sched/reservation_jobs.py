@@ -225,11 +225,12 @@ class ReservationJobs:
         return [
             job
             for key, jobs in self.inside.items()
-            if not self._is_committed(key)
+            if not self.is_committed(key)
             for job in jobs.values()
         ]
 
-    def _is_committed(self, reservation_id: str) -> bool:
+    def is_committed(self, reservation_id: str) -> bool:
+        """True while the reservation stands."""
         entry = self.book.reservations.get(reservation_id)
         return entry is not None and entry.state is ReservationState.COMMITTED
 

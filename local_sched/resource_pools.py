@@ -8,6 +8,7 @@ count allows a start, that many nodes are idle then. The names are bits of one i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from gridcore.errors import ConflictError, InputError
 from gridcore.instants import Instant
@@ -17,8 +18,12 @@ from local_sched.backfill import Backfill, BackfillRule
 from local_sched.compression import FAR
 from local_sched.job_queue import JobQueue
 from local_sched.jobs import Job
+from local_sched.node_fences import NodeFence, NodeFences
 from local_sched.ordering import QueueOrder
 from local_sched.shortpools import Shortpool, ShortpoolBlock
+
+if TYPE_CHECKING:
+    from gridcore.reservations import Reservation
 
 
 class NodeNames:
@@ -33,16 +38,6 @@ class NodeNames:
         self.idle = (1 << len(names)) - 1
         """Nodes that no job runs on and that are up."""
         self.down = 0
-
-    def take(self, count: int) -> int:
-        """Take the ``count`` lowest idle nodes; ``ConflictError`` when there are fewer."""
-        mask = lowest_bits(self.idle, count)
-        if mask is None:
-            raise ConflictError(
-                f"{count} nodes are to start a job, {self.idle.bit_count()} are idle"
-            )
-        self.idle ^= mask
-        return mask
 
     def take_named(self, names: Iterable[str]) -> int:
         """Take these nodes, for a job that runs on them already."""
@@ -74,6 +69,7 @@ class ResourcePool:
     __slots__ = (
         "backfill",
         "features",
+        "fences",
         "has_new_holds",
         "name",
         "nodes",
@@ -112,6 +108,8 @@ class ResourcePool:
         self.backfill = Backfill(profile, rule)
         self.nodes = None if node_names is None else NodeNames(node_names)
         """``None``: nothing is launched here, counts are enough (a replay)."""
+        self.fences = NodeFences(profile)
+        """Nodes that reservations of named nodes need, and their drains."""
         self.set_aside: list[Job] = []
         """Waiting jobs on hold or over a cap: they hold no place and block nobody."""
         self.has_new_holds = False
@@ -133,8 +131,10 @@ class ResourcePool:
     def let_in(self, account: str, now: Instant) -> None:
         """Take the block away for a search by an entitled account; put it back for anybody else's.
 
-        Until the next cycle, which moves it anyway; booking what was found needs the room.
+        Until the next cycle, which moves it anyway; booking what was found needs the room. Drains
+        come before anybody's search as well.
         """
+        self.fences.settle(now)
         block = self.shortpool
         if block is None:
             return
@@ -194,6 +194,80 @@ class ResourcePool:
         room.advance(now)
         return room
 
+    # -- names -------------------------------------------------------------------------------------
+
+    def choose_nodes(self, job: Job, now: Instant) -> int | None:
+        """Idle nodes for a job whose room is known, lowest first; ``None``: too few of those that
+        it may have.
+
+        A job inside a reservation may have nodes that drain, if it ends in time: what was promised
+        before the drain began is kept wherever there is room.
+        """
+        names, fences = self._named_nodes(), self.fences
+        if not fences:
+            return lowest_bits(names.idle, job.nodes)
+        own = fences.own(job.reservation_id) if job.reservation_id else None
+        if own is not None:
+            return lowest_bits(names.idle & own, job.nodes)
+        barred = fences.barred(now, job.room_until)
+        found = lowest_bits(names.idle & ~barred & ~fences.closed(now), job.nodes)
+        if found is None and job.reservation_id:
+            found = lowest_bits(names.idle & ~barred, job.nodes)
+        return found
+
+    def take_nodes(self, job: Job, now: Instant) -> None:
+        """The job gets its nodes, the ones that were chosen for it or now."""
+        names = self._named_nodes()
+        mask = job.node_mask or self.choose_nodes(job, now)
+        if mask is None:
+            raise ConflictError(f"{job} is to start, and too few of its nodes are idle")
+        names.idle &= ~mask
+        job.node_mask = mask
+        if self.fences:
+            self.fences.occupied(mask, job.room_until, now)
+
+    def give_back_nodes(self, job: Job, now: Instant) -> None:
+        """A job is over; its room was given back before."""
+        self._named_nodes().give_back(job.node_mask)
+        if self.fences:
+            self.fences.vacated(job.node_mask, now)
+
+    def count_idle(self, now: Instant, unused: int) -> None:
+        """What the queue may start on: idle nodes without those that running reservations have not
+        used yet, and without those that drain.
+        """
+        idle = self._named_nodes().idle
+        if self.fences:
+            idle &= ~self.fences.closed(now)
+        self.backfill.idle = idle.bit_count() - unused
+
+    def fence_for(
+        self, reservation: Reservation, names: Iterable[str], drain_s: int | None
+    ) -> NodeFence:
+        """The fence of a reservation of named nodes. ``drain_s``: no job has a longer limit."""
+        named, mask = self._named_nodes(), 0
+        for name in names:
+            mask |= named.bit_of(name)
+        start = reservation.start
+        return NodeFence(
+            reservation_id=reservation.reservation_id,
+            mask=mask,
+            start=start,
+            end=reservation.end,
+            drain_from=0 if drain_s is None else start - drain_s,
+        )
+
+    def fence(self, fence: NodeFence, running: Iterable[Job], now: Instant) -> None:
+        """Jobs are kept off the nodes of a reservation that is in the profile."""
+        jobs = [(job.node_mask, job.room_until) for job in running if job.class_name == self.name]
+        self.fences.add(fence, jobs, self._named_nodes().down, now)
+        self.backfill.room_vanished()
+
+    def unfence(self, reservation_id: str, now: Instant) -> None:
+        """The reservation of named nodes is over or cancelled."""
+        self.fences.drop(reservation_id)
+        self.backfill.room_appeared(now, FAR)
+
     @property
     def nodes_up(self) -> int:
         """Nodes of the class that are not down."""
@@ -217,6 +291,7 @@ class ResourcePool:
             names.idle &= ~bit
             self.profile.advance(now)
             self.profile.withdraw(1, now, None)
+            self.fences.failed(names.down, now)
             self.backfill.room_vanished()
         return bit
 
@@ -228,6 +303,7 @@ class ResourcePool:
             names.down &= ~bit
             self.profile.advance(now)
             self.profile.unbook(1, now, None)
+            self.fences.failed(names.down, now)
             self.backfill.room_appeared(now, FAR)
         return bit
 

@@ -29,7 +29,10 @@ from gridcore.instants import Instant
 from gridcore.jobs import JobState
 from gridcore.profile import AvailabilityProfile
 from local_sched.compression import FAR
+from local_sched.drain_filling import fill_drains
 from local_sched.eligibility import Allowance, sort_out
+from local_sched.fixed_nodes import unfence_ended
+from local_sched.invariants import check_scheduler
 from local_sched.jobs import Job, WaitReason
 from local_sched.limit_watch import LimitWatch
 from local_sched.reservation_jobs import (
@@ -134,7 +137,7 @@ class LocalScheduler:
         else:
             self.reservation_jobs.job_ended(job)
         if pool.nodes is not None:
-            pool.nodes.give_back(job.node_mask)
+            pool.give_back_nodes(job, now)
         job.ended_at = now
         job.exit_code = exit_code
         job.state = JobState.COMPLETED if exit_code == 0 else JobState.FAILED
@@ -265,14 +268,18 @@ class LocalScheduler:
             queue.sort(now)
         if pool.shortpool is not None:
             pool.move_shortpool(pool.shortpool, now)
-        for job in pool.backfill.cycle(queue, now):
+        pool.fences.settle(now)
+        started = pool.backfill.cycle(queue, now)
+        if pool.fences:
+            started += fill_drains(pool, now)
+        for job in started:
             self._start(pool, job, now)
             starts.append(job)
 
     def _start(self, pool: ResourcePool, job: Job, now: Instant) -> None:
         """Step 7: from waiting to running; its room is booked already."""
         if pool.nodes is not None:
-            job.node_mask = pool.nodes.take(job.nodes)
+            pool.take_nodes(job, now)
         job.state = JobState.STARTING
         job.started_at = now
         job_id = job.job_id
@@ -289,6 +296,7 @@ class LocalScheduler:
             for pool in self.pools.values():
                 pool.backfill.room_appeared(now, FAR)
                 pool.queue.is_reordered = True
+            unfence_ended(self, now)
         for job in inside.outlived():
             self._limit_watch.take_over(job, now, stops)
         if self.mode is SchedulerMode.RUNNING:
@@ -296,22 +304,22 @@ class LocalScheduler:
                 self._start_inside(start, now, starts)
         unused = dict.fromkeys(self.pools, 0)
         for reservation in inside.running_now(now):
-            if reservation.resource_class in unused:
-                unused[reservation.resource_class] += inside.unused_nodes(reservation)
+            name = reservation.resource_class
+            if name in unused and reservation.reservation_id not in self.pools[name].fences:
+                unused[name] += inside.unused_nodes(reservation)
         for name, pool in self.pools.items():
             if pool.nodes is not None:
-                pool.backfill.idle = pool.nodes.idle.bit_count() - unused[name]
+                pool.count_idle(now, unused[name])
 
     def _start_inside(self, start: InsideStart, now: Instant, starts: list[Job]) -> None:
         job = start.job
         pool = self.pools[job.class_name]
-        if pool.nodes is not None and pool.nodes.idle.bit_count() < job.nodes:
-            job.reason = WaitReason.NODES_BUSY
+        job.reservation_id, job.room_until = start.reservation_id, start.room_until
+        if pool.nodes is not None and pool.choose_nodes(job, now) is None:
+            job.reservation_id, job.reason = "", WaitReason.NODES_BUSY
             return
         if not job.bound_to:
             self._leave_queue(job)
-        job.reservation_id = start.reservation_id
-        job.room_until = start.room_until
         job.is_booked = False
         self.reservation_jobs.job_started(job)
         self._start(pool, job, now)
@@ -349,15 +357,7 @@ class LocalScheduler:
 
     def validate(self) -> None:
         """Assert what links jobs, pools and usage."""
-        for name, pool in self.pools.items():
-            pool.validate([job for job in self.running.values() if job.class_name == name])
-        for job in self.waiting.values():
-            assert job.state is JobState.QUEUED, f"{job} waits"
-            is_bound = job.job_id in self.reservation_jobs.waiting
-            assert is_bound == bool(job.bound_to), f"{job} waits in one place"
-        queued = sum(len(pool.queue) + len(pool.set_aside) for pool in self.pools.values())
-        assert queued + len(self.reservation_jobs.waiting) == len(self.waiting), "nobody is lost"
-        assert sum(each.jobs_running for each in self.usage.users.values()) == len(self.running)
+        check_scheduler(self)
 
     # -- inside ------------------------------------------------------------------------------------
 

@@ -1,0 +1,257 @@
+"""Reservations of particular nodes at a particular time, for administrators (Catalina's set_res).
+
+The calendar counts such a reservation like any other; ``node_fences`` keeps jobs off the nodes.
+Running jobs keep their limits, so it is refused where one of them may still be on a named node when
+it would begin. Waiting jobs make way, as they do for other reservations of the site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gridcore.errors import InputError, NotFoundError
+from gridcore.instants import Instant
+from gridcore.profile import AvailabilityProfile
+from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationRequest
+from local_sched.node_fences import NodeFence, bits
+from local_sched.system_reservations import SystemDecision
+from local_sched.user_reservations import SYSTEM_OWNER
+
+if TYPE_CHECKING:
+    from gridcore.calendars import Calendar
+    from local_sched.resource_pools import ResourcePool
+    from local_sched.scheduler import LocalScheduler
+
+TOLD_MAX: Final = 8
+"""Nodes or jobs that a refusal names; of more it gives the number."""
+
+
+def fixed_request(
+    request_id: str, names: Sequence[str], start: Instant, end: Instant, email: str = ""
+) -> ReservationRequest:
+    """The request behind a reservation of named nodes: their number, at exactly this time."""
+    if end <= start:
+        raise InputError("the reservation ends before it starts", hint="give a later end")
+    return ReservationRequest(
+        request_id=request_id,
+        account=SYSTEM_OWNER,
+        nodes_min=len(names),
+        nodes_max=len(names),
+        duration_s=end - start,
+        earliest_start=start,
+        latest_end=end,
+        notify_email=email,
+    )
+
+
+def decide_fixed_nodes(
+    calendar: Calendar,
+    scheduler: LocalScheduler,
+    names: Sequence[str],
+    request: ReservationRequest,
+    now: Instant,
+    *,
+    is_dry_run: bool = False,
+) -> SystemDecision:
+    """The reservation of exactly these nodes, or a ``Decline`` that names what is in its way.
+
+    The events must be applied and ``fence_nodes`` be called before anything else is asked of the
+    scheduler: places are given up here."""
+    unfence_ended(scheduler, now)
+    pool = pool_of(scheduler, names)
+    known = calendar.find_request(SYSTEM_OWNER, request.request_id)
+    if known is None:
+        refusal = _refuse(calendar.site, pool, scheduler, names, request, now)
+        if refusal is not None:
+            return SystemDecision(refusal)
+    room = {}
+    for name, each in scheduler.pools.items():
+        room[name] = each.room_without_queue(now)
+        if each is not pool:
+            room[name] = AvailabilityProfile(0, now)
+    answer, events = calendar.decide_reserve(request, SYSTEM_OWNER, None, now, room=room)
+    if isinstance(answer, Decline) or not events:
+        return SystemDecision(answer)
+    fence = pool.fence_for(answer, names, _drain_s(scheduler))
+    drain = _drain_of(calendar, scheduler, pool, fence, now)
+    refusal = _refuse_drain(calendar, pool, drain, fence.start)
+    if refusal is not None:
+        return SystemDecision(refusal)
+    if is_dry_run:
+        return SystemDecision(answer)
+    displaced = pool.make_way(answer.nodes, answer.start, answer.end)
+    for step in drain:
+        displaced += pool.make_way(min(step.wanted, step.room), step.at, step.until)
+    displaced.sort(key=lambda job: job.sequence)
+    return SystemDecision(answer, events, tuple(displaced))
+
+
+def pool_of(scheduler: LocalScheduler, names: Sequence[str]) -> ResourcePool:
+    """The class that all the nodes are of; a refusal names the node that is not."""
+    if not names or len(set(names)) != len(names):
+        raise InputError("no node is named, or one is named twice", hint="name each node once")
+    found: dict[str, ResourcePool] = {}
+    for name in names:
+        for pool in scheduler.pools.values():
+            if pool.nodes is not None and name in pool.nodes.names:
+                found[pool.name] = pool
+                break
+        else:
+            classes = ", ".join(
+                f"{pool.nodes.names[0]} to {pool.nodes.names[-1]}"
+                for pool in scheduler.pools.values()
+                if pool.nodes is not None
+            )
+            raise NotFoundError(f"no node is called {name[:80]!r}", hint=f"nodes: {classes}")
+    if len(found) > 1:
+        raise InputError(
+            f"the nodes are of several classes: {', '.join(found)}",
+            hint="make one reservation for each class",
+        )
+    return next(iter(found.values()))
+
+
+def fence_nodes(
+    scheduler: LocalScheduler, reservation: Reservation, names: Iterable[str], now: Instant
+) -> None:
+    """A reservation in the book is of these nodes: jobs that could be in its way get others. Saying
+    it twice changes nothing.
+    """
+    pool = scheduler.pools[reservation.resource_class]
+    if reservation.reservation_id not in pool.fences:
+        fence = pool.fence_for(reservation, names, _drain_s(scheduler))
+        pool.fence(fence, scheduler.running.values(), now)
+
+
+def unfence_ended(scheduler: LocalScheduler, now: Instant) -> None:
+    """Let jobs on the nodes of reservations that are over or cancelled."""
+    for pool in scheduler.pools.values():
+        for key in [each.reservation_id for each in pool.fences]:
+            if not scheduler.reservation_jobs.is_committed(key):
+                pool.unfence(key, now)
+
+
+def _drain_s(scheduler: LocalScheduler) -> int | None:
+    """No job that waits or may come has a longer limit; ``None``: any limit may come."""
+    most = scheduler.config.limits.limit_max_s
+    if most is None:
+        return None
+    return max([most, *(job.limit_s for job in scheduler.waiting.values())])
+
+
+def _refuse(
+    site: str,
+    pool: ResourcePool,
+    scheduler: LocalScheduler,
+    names: Sequence[str],
+    request: ReservationRequest,
+    now: Instant,
+) -> Decline | None:
+    """What is on the nodes themselves: other reservations of them, and running jobs."""
+    assert pool.nodes is not None, "they have names"
+    start, end = request.earliest_start, request.latest_end
+    if start < now:
+        message = f"{site}: the start lies {now - start} s back"
+        return Decline(rule=DeclineRule.WINDOW_PAST, message=message, earliest=now, site=site)
+    mask = 0
+    for name in names:
+        mask |= pool.nodes.bit_of(name)
+    for other in pool.fences:
+        common = other.mask & mask
+        if common and other.start < end and start < other.end:
+            message = (
+                f"{site}: {_listed(pool.nodes.named(common))} reserved already, by"
+                f" {other.reservation_id}"
+            )
+            return Decline(rule=DeclineRule.NO_ROOM, message=message, earliest=other.end, site=site)
+    late = [
+        job
+        for job in scheduler.running.values()
+        if job.class_name == pool.name and job.node_mask & mask and job.room_until > start
+    ]
+    if not late:
+        return None
+    used = 0
+    for job in late:
+        used |= job.node_mask & mask
+    message = (
+        f"{site}: jobs may still run then on {_listed(pool.nodes.named(used))}:"
+        f" {_listed([job.job_id for job in late])}"
+    )
+    free_at = max(job.room_until for job in late)
+    return Decline(rule=DeclineRule.NO_ROOM, message=message, earliest=free_at, site=site)
+
+
+def _refuse_drain(
+    calendar: Calendar, pool: ResourcePool, drain: Sequence[DrainStep], start: Instant
+) -> Decline | None:
+    """A reservation that goes on when the new one starts must have found other nodes by then. Where
+    it leaves less than the drain needs, no names can be promised for it.
+    """
+    across = [
+        each
+        for each in calendar.live()
+        if each.resource_class == pool.name
+        and each.start < start < each.end
+        and each.reservation_id not in pool.fences
+    ]
+    for step in drain:
+        found = [each for each in across if each.start < step.until]
+        if step.room < step.wanted and found:
+            message = (
+                f"{calendar.site}: {_listed([each.reservation_id for each in found])} would lack"
+                " nodes that stay free throughout; reserve after the end, or other nodes"
+            )
+            return Decline(
+                rule=DeclineRule.NO_ROOM,
+                message=message,
+                earliest=max(each.end for each in found),
+                site=calendar.site,
+            )
+    return None
+
+
+class DrainStep(NamedTuple):
+    """A stretch before the start: nodes that are to drain in it, and nodes that the queue leaves or
+    could leave.
+    """
+
+    at: Instant
+    until: Instant
+    wanted: int
+    room: int
+
+
+def _drain_of(
+    calendar: Calendar,
+    scheduler: LocalScheduler,
+    pool: ResourcePool,
+    fence: NodeFence,
+    now: Instant,
+) -> list[DrainStep]:
+    """From when each node is idle, as steps."""
+    assert pool.nodes is not None, "they have names"
+    earliest = max(now, fence.drain_from)
+    idle_from = {
+        node: max(earliest, pool.fences.ends_before(fence, node))
+        for node in bits(fence.mask & ~pool.nodes.down)
+    }
+    for job in scheduler.running.values():
+        if job.class_name == pool.name:
+            for node in bits(job.node_mask & fence.mask & ~pool.nodes.down):
+                idle_from[node] = max(idle_from[node], job.room_until)
+    room = pool.room_without_queue(now)
+    edges = {*idle_from.values(), *room.times, *(each.start for each in calendar.live())}
+    moments = sorted(each for each in edges if earliest <= each < fence.start)
+    return [
+        DrainStep(
+            at, until, sum(1 for each in idle_from.values() if each <= at), room.min_free(at, until)
+        )
+        for at, until in pairwise([*moments, fence.start])
+    ]
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = f" and {len(words) - TOLD_MAX} more" if len(words) > TOLD_MAX else ""
+    return ", ".join(words[:TOLD_MAX]) + more

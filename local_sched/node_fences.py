@@ -1,0 +1,223 @@
+"""Reservations of particular nodes, and how jobs are kept off those nodes.
+
+Calendars count; names are chosen when a job starts. A reservation of named nodes takes its number
+out of the count like any other, and that alone would not do: whoever starts before it and ends
+after its begin must get other nodes, and whether enough of those are idle then no count can tell.
+So the nodes *drain*::
+
+    count    |        drain        |     reservation     |
+             drain_from          start                  end
+
+From ``drain_from``, the longest limit of any job before the start, the named nodes are out of the
+count as well, and starts get other nodes. What started earlier is over by its limit when the
+reservation begins, wherever it runs. So both hold without a search over names: the plan never needs
+a named node during the drain, and none of them is in use at the start.
+
+A job that runs on a named node already takes that node's part of the drain with it, so nothing is
+counted twice, and idle nodes that drain may be used by jobs that end in time (``drain_filling``).
+
+A reservation that was there before may leave too little for the whole drain. Then it begins later
+for some nodes; until then they are like any others, since nothing else can start that would run
+past the moment where room is short. That is sound only while what leaves no room ends before the
+start, so the other case is refused (``fixed_nodes``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from gridcore.instants import Instant
+from gridcore.profile import AvailabilityProfile
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeFence:
+    """The nodes of one reservation, bit *i* for node *i*."""
+
+    reservation_id: str
+    mask: int
+    start: Instant
+    end: Instant
+    drain_from: Instant
+    kept_from: dict[int, Instant] = field(default_factory=dict)
+    """Node -> since when the drain has it booked, until ``start``."""
+    excused: int = 0
+    """Failed nodes that are missing already, and so not taken out for the reservation again."""
+
+
+class NodeFences:
+    """All fences of one class on its profile. Owned by its resource pool."""
+
+    __slots__ = ("_busy_until", "_down", "_fences", "_profile")
+
+    def __init__(self, profile: AvailabilityProfile) -> None:
+        self._profile = profile
+        self._fences: dict[str, NodeFence] = {}
+        self._busy_until: dict[int, Instant] = {}
+        """Node -> end of the room of the job on it; only fenced nodes."""
+        self._down = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._fences)
+
+    def __contains__(self, reservation_id: object) -> bool:
+        return reservation_id in self._fences
+
+    def __iter__(self) -> Iterator[NodeFence]:
+        return iter(self._fences.values())
+
+    # -- what happens ------------------------------------------------------------------------------
+
+    def add(
+        self,
+        fence: NodeFence,
+        jobs: Iterable[tuple[int, Instant]],
+        down: int,
+        now: Instant,
+    ) -> None:
+        """A reservation that is booked in the profile gets its nodes. ``jobs``: nodes and end of
+        what runs; ``down``: nodes that have failed.
+        """
+        self._fences[fence.reservation_id] = fence
+        fence.kept_from = dict.fromkeys(bits(fence.mask), fence.start)
+        for mask, until in jobs:
+            self._busy_until.update(dict.fromkeys(bits(mask & fence.mask), until))
+        self._down = down
+        self.settle(now)
+
+    def drop(self, reservation_id: str) -> None:
+        """The reservation is over or cancelled; its drain is free again."""
+        fence = self._fences.pop(reservation_id)
+        self._withhold(fence, fence.excused.bit_count())
+        for node, kept in fence.kept_from.items():
+            self._release(1, kept, fence.start)
+            if not any(other.mask >> node & 1 for other in self):
+                self._busy_until.pop(node, None)
+
+    def occupied(self, mask: int, until: Instant, now: Instant) -> None:
+        """A job has these nodes until then; said again when it stays longer."""
+        touched = mask & self._all
+        if touched:
+            self._busy_until.update(dict.fromkeys(bits(touched), until))
+            self.settle(now)
+
+    def vacated(self, mask: int, now: Instant) -> None:
+        """The job on these nodes is gone."""
+        touched = mask & self._all
+        if touched:
+            for node in bits(touched):
+                self._busy_until.pop(node, None)
+            self.settle(now)
+
+    def failed(self, down: int, now: Instant) -> None:
+        """Which nodes are down from now on."""
+        self._down = down
+        self.settle(now)
+
+    def settle(self, now: Instant) -> None:
+        """Bring every drain to what its nodes do, as far as there is room."""
+        for fence in self:
+            self._excuse(fence, now)
+            if now >= fence.start:
+                continue
+            wanting: dict[tuple[Instant, Instant], list[int]] = {}
+            for node, kept in fence.kept_from.items():
+                wanted = self._wanted(fence, node)
+                if wanted > kept:
+                    self._release(1, kept, wanted)
+                    fence.kept_from[node] = wanted
+                elif wanted < kept and kept > self._profile.origin:
+                    wanting.setdefault((wanted, kept), []).append(node)
+            for (wanted, kept), nodes in wanting.items():
+                self._extend(fence, nodes, wanted, kept)
+
+    # -- what follows ------------------------------------------------------------------------------
+
+    def closed(self, now: Instant) -> int:
+        """Nodes that the plan leaves out now: they drain, or their reservation is running."""
+        running = (each.mask for each in self if each.start <= now < each.end)
+        return self.draining(now) | _union(running)
+
+    def draining(self, now: Instant) -> int:
+        """Nodes whose drain has begun and whose reservation has not."""
+        ahead = (each.kept_from.items() for each in self if now < each.start)
+        return _union(1 << node for nodes in ahead for node, kept in nodes if kept <= now)
+
+    def barred(self, now: Instant, until: Instant) -> int:
+        """Nodes whose reservation overlaps ``[now, until)``."""
+        return _union(each.mask for each in self if now < each.end and each.start < until)
+
+    def own(self, reservation_id: str) -> int | None:
+        """The nodes of a reservation that has named ones."""
+        fence = self._fences.get(reservation_id)
+        return None if fence is None else fence.mask
+
+    def ends_before(self, fence: NodeFence, node: int) -> Instant:
+        """When the last other reservation of a node is over that comes before this one; 0: none."""
+        return max(
+            (each.end for each in self if each.mask >> node & 1 and each.end <= fence.start),
+            default=0,
+        )
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    @property
+    def _all(self) -> int:
+        return _union(each.mask for each in self)
+
+    def _wanted(self, fence: NodeFence, node: int) -> Instant:
+        if self._down >> node & 1:
+            return fence.start
+        wanted = max(fence.drain_from, self._busy_until.get(node, 0), self.ends_before(fence, node))
+        return min(fence.start, wanted)
+
+    def _extend(self, fence: NodeFence, nodes: list[int], wanted: Instant, kept: Instant) -> None:
+        """Let as many of the nodes as there is room for drain from ``wanted`` on, the others from
+        later on.
+        """
+        profile = self._profile
+        later = [each for each in profile.times if wanted < each < kept]
+        for at in [max(wanted, profile.origin), *later]:
+            room = min(len(nodes), profile.min_free(at, kept))
+            if room <= 0:
+                continue
+            profile.book(room, at, kept)
+            fence.kept_from.update(dict.fromkeys(nodes[:room], at))
+            nodes = nodes[room:]
+            if not nodes:
+                return
+
+    def _excuse(self, fence: NodeFence, now: Instant) -> None:
+        """A failed node is missing for good; it must not be missing for the reservation as well."""
+        failed = fence.mask & self._down
+        if failed == fence.excused:
+            return
+        more = (failed & ~fence.excused).bit_count()
+        self._release(more, max(fence.start, now), fence.end)
+        self._withhold(fence, (fence.excused & ~failed).bit_count())
+        fence.excused = failed
+
+    def _withhold(self, fence: NodeFence, nodes: int) -> None:
+        start = max(fence.start, self._profile.origin)
+        if start < fence.end:
+            self._profile.withdraw(nodes, start, fence.end)
+
+    def _release(self, nodes: int, start: Instant, end: Instant) -> None:
+        start = max(start, self._profile.origin)
+        if start < end:
+            self._profile.unbook(nodes, start, end)
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The nodes of a mask, lowest first."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _union(masks: Iterable[int]) -> int:
+    found = 0
+    for each in masks:
+        found |= each
+    return found
