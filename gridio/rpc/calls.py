@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+)
 from contextlib import aclosing
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
@@ -29,6 +37,7 @@ from gridio.rpc.verbs import Kind
 from gridio.rpc.wire import REQUEST_ID_KEY, TIME_KEY
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Shown: TypeAlias = "Mapping[str, Iterable[bytes]]"
 
 REQUEST_ID_LENGTH_MAX: Final = 64
 """Characters; a longer one is replaced by ours."""
@@ -39,11 +48,42 @@ DEADLINE_MARGIN: Final = 2.0
 UPLOAD_SILENCE_MAX_S: Final = 300.0
 """Longest pause between two parts of an upload: longer, and its sender is gone."""
 
+T = TypeVar("T")
+
 _log = logging.getLogger(__name__)
 
 
 class ReaderGoneError(Exception):
     """Whoever asked for a stream has left; nobody is there to be told anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carrier:
+    """What gRPC knows of the other end of a connection."""
+
+    address: str
+    """``context.peer()``."""
+    shown: Shown
+    """``context.auth_context()``: the certificate, where there is one."""
+
+    @classmethod
+    def of(cls, context: Context) -> Carrier:
+        """The carrier of a call or a session."""
+        return cls(address=context.peer(), shown=context.auth_context())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How a call ended that has no answer."""
+
+    code: grpc.StatusCode
+    details: str
+    metadata: Metadata
+
+    @classmethod
+    def of(cls, fault: GridError) -> Status:
+        """What travels of ``fault``."""
+        return cls(code=code_of(fault), details=details_of(fault), metadata=metadata_of(fault))
 
 
 class CallRunner:
@@ -52,7 +92,7 @@ class CallRunner:
     def __init__(
         self,
         identify: Identify,
-        prove: Callable[[Context], Peer],
+        prove: Callable[[Carrier], Peer],
         *,
         clock: Clock,
         ids: IdSource,
@@ -74,19 +114,19 @@ class CallRunner:
         for verb, unary in handlers.unary.items():
             methods[verb.method] = grpc.unary_unary_rpc_method_handler(
                 self._unary(verb, unary, port_of),
-                request_deserializer=_reader(verb),
+                request_deserializer=reader(verb),
                 response_serializer=verb.answer.SerializeToString,
             )
         for verb, stream in handlers.reply_stream.items():
             methods[verb.method] = grpc.unary_stream_rpc_method_handler(
                 self._reply_stream(verb, stream, port_of),
-                request_deserializer=_reader(verb),
+                request_deserializer=reader(verb),
                 response_serializer=verb.answer.SerializeToString,
             )
         for verb, upload in handlers.request_stream.items():
             methods[verb.method] = grpc.stream_unary_rpc_method_handler(
                 self._unary(verb, upload, port_of),
-                request_deserializer=_reader(verb),
+                request_deserializer=reader(verb),
                 response_serializer=verb.answer.SerializeToString,
             )
         return grpc.method_handlers_generic_handler(service, methods)
@@ -96,9 +136,9 @@ class CallRunner:
 
         async def answer(question: Any, context: Context) -> Message | None:
             async def run() -> Message:
-                caller = self._caller(context)
+                caller = self.caller(Carrier.of(context))
                 is_upload = verb.kind is Kind.REQUEST_STREAM
-                words = _audible(question) if is_upload else _readable(question)
+                words = _audible(question) if is_upload else readable(question)
                 reply: Message = await handle(port_of(caller), words)
                 return reply
 
@@ -114,88 +154,111 @@ class CallRunner:
 
         async def answer(question: Message | None, context: Context) -> None:
             async def run() -> None:
-                caller = self._caller(context)
-                words = _readable(question)
+                caller = self.caller(Carrier.of(context))
+                words = readable(question)
                 async with aclosing(handle(port_of(caller), words)) as replies:
                     async for reply in replies:
-                        await _write(context, reply)
+                        await write(context, reply)
 
             await self._run(verb, context, run)
 
         return answer
 
     async def _run(self, verb: AnyVerb, context: Context, run: Callable[[], Any]) -> Any:
-        with logging_context(**{SITE_KEY: self._site, REQUEST_KEY: self._request_id(context)}):
+        """A call of its own."""
+        try:
+            outcome = await self.judge(
+                verb,
+                run,
+                request_id=_said_id(context),
+                limit_s=context.time_remaining(),
+                address=context.peer(),
+            )
+        except ReaderGoneError:
+            _log.debug("reader gone", extra={"verb": verb.method})
+            return None
+        time = ((TIME_KEY, f"{self._clock.now_precise():.6f}"),)
+        if isinstance(outcome, Status):
+            await context.abort(
+                outcome.code, outcome.details, trailing_metadata=(*time, *outcome.metadata)
+            )
+        context.set_trailing_metadata(time)
+        return outcome
+
+    async def judge(
+        self,
+        verb: AnyVerb,
+        run: Callable[[], Awaitable[T]],
+        *,
+        request_id: str,
+        limit_s: float | None,
+        address: str,
+    ) -> T | Status:
+        """What ``run`` answers, or what its fault is to the caller, within the time that the caller
+        still waits (``limit_s``) and never without bound. ``request_id``: as the caller says.
+        """
+        with logging_context(**{SITE_KEY: self._site, REQUEST_KEY: self._known_as(request_id)}):
             started_at = self._clock.now_precise()
             try:
-                async with asyncio.timeout(_limit_s(verb, context)):
+                async with asyncio.timeout(_bounded_s(verb, limit_s)):
                     answer = await run()
             except GridError as fault:
-                self._log_refusal(verb, context, fault)
-                status = code_of(fault), details_of(fault), metadata_of(fault)
+                self._log_refusal(verb, address, fault)
+                return Status.of(fault)
             except TimeoutError:
                 late = DeadlineError(f"{verb.method} took too long", hint="asking again is safe")
-                self._log_refusal(verb, context, late)
-                status = code_of(late), details_of(late), metadata_of(late)
+                self._log_refusal(verb, address, late)
+                return Status.of(late)
             except ReaderGoneError:
-                _log.debug("reader gone", extra={"verb": verb.method})
-                return None
+                raise
             except Exception:
-                status = self._defect(verb)
-            else:
-                context.set_trailing_metadata(self._time())
-                if _log.isEnabledFor(logging.DEBUG):
-                    lasted_s = round(self._clock.now_precise() - started_at, 6)
-                    _log.debug("answered", extra={"verb": verb.method, "lasted_s": lasted_s})
-                return answer
-        code, details, metadata = status
-        await context.abort(code, details, trailing_metadata=(*self._time(), *metadata))
+                return self._defect(verb)
+            if _log.isEnabledFor(logging.DEBUG):
+                lasted_s = round(self._clock.now_precise() - started_at, 6)
+                _log.debug("answered", extra={"verb": verb.method, "lasted_s": lasted_s})
+            return answer
 
-    def _caller(self, context: Context) -> Caller:
+    def caller(self, carrier: Carrier) -> Caller:
         """Who asks, as the channel proves it and this site maps it."""
         try:
-            peer = self._prove(context)
+            peer = self._prove(carrier)
         except NotAuthorisedError as fault:
             raise IdentityNotProvenError(fault.message, hint=fault.hint) from fault
         return self._identify(peer)
 
-    def _time(self) -> Metadata:
-        return ((TIME_KEY, f"{self._clock.now_precise():.6f}"),)
-
-    def _request_id(self, context: Context) -> str:
+    def _known_as(self, said: str) -> str:
         """The caller's own id for what this belongs to, so that logs of several sites can be put
         together; a new one when there is none or it is unusable.
         """
-        for key, value in context.invocation_metadata() or ():
-            if key == REQUEST_ID_KEY and isinstance(value, str):
-                if 0 < len(value) <= REQUEST_ID_LENGTH_MAX and value.isprintable():
-                    return value
-                break
+        if 0 < len(said) <= REQUEST_ID_LENGTH_MAX and said.isprintable():
+            return said
         self._calls += 1
         return f"{self._run_id}.{self._calls}"
 
-    def _log_refusal(self, verb: AnyVerb, context: Context, fault: GridError) -> None:
+    def _log_refusal(self, verb: AnyVerb, address: str, fault: GridError) -> None:
         _log.info(
             "refused",
             extra={
                 "verb": verb.method,
-                "peer": context.peer(),
+                "peer": address,
                 "code": code_of(fault).name,
                 "why": str(fault),
             },
         )
 
-    def _defect(self, verb: AnyVerb) -> tuple[grpc.StatusCode, str, Metadata]:
+    def _defect(self, verb: AnyVerb) -> Status:
         """An exception that is no fault of the grid: the caller learns an id, the log the rest."""
         fault_id = self._ids.new_id("fault")
         _log.exception("defect", extra={"verb": verb.method, "fault": fault_id})
         told = GridError(
             f"internal error {fault_id}", hint="whoever runs the site finds this id in its log"
         )
-        return grpc.StatusCode.INTERNAL, details_of(told), metadata_of(told)
+        return Status(
+            code=grpc.StatusCode.INTERNAL, details=details_of(told), metadata=metadata_of(told)
+        )
 
 
-async def _write(context: Context, reply: Message) -> None:
+async def write(context: Context, reply: Message) -> None:
     """Send one answer of a stream.
 
     When its reader has gone, gRPC either cancels the call or fails the write with an exception of
@@ -207,11 +270,18 @@ async def _write(context: Context, reply: Message) -> None:
         raise ReaderGoneError from fault
 
 
-def _limit_s(verb: AnyVerb, context: Context) -> float:
+def _bounded_s(verb: AnyVerb, said_s: float | None) -> float:
     """Seconds that this call may run: what its client still waits, but never without bound."""
     limit_s = verb.deadline_s * (DEADLINE_MARGIN if verb.kind is Kind.UNARY else 1.0)
-    remaining_s = context.time_remaining()
-    return limit_s if remaining_s is None else min(limit_s, max(0.0, remaining_s))
+    return limit_s if said_s is None else min(limit_s, max(0.0, said_s))
+
+
+def _said_id(context: Context) -> str:
+    """The request id that came with a call of its own."""
+    for key, value in context.invocation_metadata() or ():
+        if key == REQUEST_ID_KEY and isinstance(value, str):
+            return value
+    return ""
 
 
 async def _audible(parts: AsyncIterable[Any]) -> AsyncIterator[Any]:
@@ -225,10 +295,10 @@ async def _audible(parts: AsyncIterable[Any]) -> AsyncIterator[Any]:
             return
         except TimeoutError:
             raise DeadlineError("the upload fell silent", hint="send the rest again") from None
-        yield _readable(part)
+        yield readable(part)
 
 
-def _reader(verb: AnyVerb) -> Callable[[bytes], Message | None]:
+def reader(verb: AnyVerb) -> Callable[[bytes], Message | None]:
     """Parses a question; ``None`` for bytes that are none, because gRPC would tell the client the
     text of the parser's exception.
     """
@@ -244,7 +314,8 @@ def _reader(verb: AnyVerb) -> Callable[[bytes], Message | None]:
     return read
 
 
-def _readable(message: Message | None) -> Message:
+def readable(message: Message | None) -> Message:
+    """``message``, unless it could not be parsed."""
     if message is None:
         raise InputError("the message cannot be read", hint="it does not follow gridwire.v1")
     return message

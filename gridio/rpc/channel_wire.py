@@ -19,8 +19,16 @@ from gridio.connections import ClockSkew
 from gridio.credentials import Credential
 from gridio.logs import current_request
 from gridio.rpc.diagnosis import DIAGNOSIS_DEADLINE_S, Destination, diagnose
+from gridio.rpc.failures import CallFailedError
 from gridio.rpc.faults import fault_from, is_from_site
 from gridio.rpc.handlers import AnyVerb
+from gridio.rpc.session_client import (
+    CONTENT_BYTES_MAX,
+    Session,
+    SessionUnknownError,
+    answer_or_fault,
+    open_session,
+)
 from gridio.rpc.skew import SkewMeter
 from gridio.rpc.verbs import A, Kind, Q, Verb
 from gridio.rpc.wire import REQUEST_ID_KEY, TIME_KEY
@@ -61,6 +69,9 @@ class ChannelWire:
         self._credential = credential
         self._clock = clock
         self._channel: grpc.aio.Channel | None = None
+        self._session: Session | None = None
+        self._has_sessions = True
+        """False once the site has said that it knows none."""
         self._methods: dict[str, Any] = {}
         self._skew = SkewMeter()
         self._is_closed = False
@@ -80,35 +91,55 @@ class ChannelWire:
         self._is_closed = True
         channel, self._channel = self._channel, None
         self._methods.clear()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
         if channel is not None:
             await channel.close(None)
 
     async def ask(self, verb: Verb[Q, A], question: Q) -> A:
         """One question, one answer, within the verb's deadline whatever happens."""
         loop = asyncio.get_running_loop()
-        method = await self._way(verb)
+        await self._look_after_road()
         give_up_at = loop.time() + verb.deadline_s
         attempt = 0
         while True:
             attempt += 1
             sent_at = self._clock.now_precise()
-            call = method(
-                question, timeout=max(0.001, give_up_at - loop.time()), metadata=_metadata()
-            )
             try:
-                answer: A = await call
-            except grpc.aio.AioRpcError as error:
-                self._measure(sent_at, error.trailing_metadata())
+                return await self._attempt(verb, question, max(0.001, give_up_at - loop.time()))
+            except CallFailedError as error:
+                self._measure(sent_at, _time_in(error.metadata))
                 why = await self._why(verb, error)
                 if attempt >= verb.attempts_max or not _may_retry(error, why):
                     raise why from error
                 await self._reconnected(give_up_at)
                 if loop.time() >= give_up_at:
                     raise why from error
-                method = await self._way(verb)
-                continue
-            self._measure(sent_at, await call.trailing_metadata())
-            return answer
+            await self._look_after_road()
+
+    async def _attempt(self, verb: Verb[Q, A], question: Q, limit_s: float) -> A:
+        """Within a session, unless the question is large or the site knows none."""
+        sent_at = self._clock.now_precise()
+        if self._has_sessions:
+            content = question.SerializeToString()
+            if len(content) <= CONTENT_BYTES_MAX:
+                try:
+                    reply = await self._open().ask(
+                        verb.path, content, limit_s=limit_s, request_id=current_request()
+                    )
+                except SessionUnknownError:
+                    self._has_sessions = False
+                else:
+                    self._measure(sent_at, reply.time_precise)
+                    return verb.answer.FromString(answer_or_fault(reply))
+        call = self._method(verb)(question, timeout=limit_s, metadata=_metadata())
+        try:
+            answer: A = await call
+        except grpc.aio.AioRpcError as error:
+            raise CallFailedError.of(error) from error
+        self._measure(sent_at, _time_in(await call.trailing_metadata()))
+        return answer
 
     async def listen(self, verb: Verb[Q, A], question: Q) -> AsyncGenerator[A, None]:
         """One question, many answers. Asked again only while none has come."""
@@ -118,16 +149,17 @@ class ChannelWire:
         has_begun = False
         while True:
             attempt += 1
-            method = await self._way(verb)
-            call = method(question, timeout=verb.deadline_s, metadata=_metadata())
+            await self._look_after_road()
+            call = self._method(verb)(question, timeout=verb.deadline_s, metadata=_metadata())
             try:
                 async for answer in call:
                     has_begun = True
                     yield answer
                 return
             except grpc.aio.AioRpcError as error:
-                why = await self._why(verb, error)
-                if has_begun or attempt >= verb.attempts_max or not _may_retry(error, why):
+                failed = CallFailedError.of(error)
+                why = await self._why(verb, failed)
+                if has_begun or attempt >= verb.attempts_max or not _may_retry(failed, why):
                     raise why from error
             finally:
                 call.cancel()
@@ -135,9 +167,9 @@ class ChannelWire:
 
     async def tell(self, verb: Verb[Q, A], parts: AsyncIterable[Q]) -> A:
         """Many parts, one answer; each part is written before the next is asked for."""
-        method = await self._way(verb)
+        await self._look_after_road()
         sent_at = self._clock.now_precise()
-        call = method(timeout=verb.deadline_s, metadata=_metadata())
+        call = self._method(verb)(timeout=verb.deadline_s, metadata=_metadata())
         try:
             async for part in parts:
                 try:
@@ -148,30 +180,41 @@ class ChannelWire:
                 await call.done_writing()
             answer: A = await call
         except grpc.aio.AioRpcError as error:
-            self._measure(sent_at, error.trailing_metadata())
-            raise await self._why(verb, error) from error
+            failed = CallFailedError.of(error)
+            self._measure(sent_at, _time_in(failed.metadata))
+            raise await self._why(verb, failed) from error
         finally:
             call.cancel()
         return answer
 
-    async def _way(self, verb: AnyVerb) -> Any:
-        """How to call ``verb``; the road is open."""
-        method = self._method(verb)
+    async def _look_after_road(self) -> None:
+        """Have the road open, where there must be one."""
         if self._road is not None and await self._road.open():
+            self._opened()
             await self._reconnected(asyncio.get_running_loop().time() + ROAD_WAIT_S, ROAD_WAIT_S)
-        return method
+
+    def _opened(self) -> grpc.aio.Channel:
+        """The channel, made at its first use."""
+        if self._is_closed:
+            raise UnavailableError(f"the connection to {self.endpoint} is closed")
+        if self._channel is None:
+            self._channel = self._open_channel()
+        return self._channel
+
+    def _open(self) -> Session:
+        """The session, a new one when there is none or it is over."""
+        if self._session is None or self._session.is_over:
+            self._session = open_session(self._opened())
+        return self._session
 
     def _method(self, verb: AnyVerb) -> Any:
         method = self._methods.get(verb.path)
         if method is None:
-            if self._is_closed:
-                raise UnavailableError(f"the connection to {self.endpoint} is closed")
-            if self._channel is None:
-                self._channel = self._open_channel()
+            channel = self._opened()
             make = {
-                Kind.UNARY: self._channel.unary_unary,
-                Kind.REPLY_STREAM: self._channel.unary_stream,
-                Kind.REQUEST_STREAM: self._channel.stream_unary,
+                Kind.UNARY: channel.unary_unary,
+                Kind.REPLY_STREAM: channel.unary_stream,
+                Kind.REQUEST_STREAM: channel.stream_unary,
             }[verb.kind]
             method = self._methods[verb.path] = make(
                 verb.path,
@@ -192,15 +235,11 @@ class ChannelWire:
         except TimeoutError:
             return
 
-    async def _why(self, verb: AnyVerb, error: grpc.aio.AioRpcError) -> GridError:
+    async def _why(self, verb: AnyVerb, error: CallFailedError) -> GridError:
         """What ``error`` means, with the reason when the transport does not know it."""
         attempted = f"{verb.method} at {self.endpoint}"
-        told = fault_from(
-            error.code(), error.details(), error.trailing_metadata(), attempted=attempted
-        )
-        is_in_doubt = isinstance(told, UnavailableError) and not is_from_site(
-            error.trailing_metadata()
-        )
+        told = fault_from(error.code, error.details, error.metadata, attempted=attempted)
+        is_in_doubt = isinstance(told, UnavailableError) and not is_from_site(error.metadata)
         if is_in_doubt and not isinstance(told, DeadlineError):
             found = await self._diagnosis(attempted)
             if found is not None:
@@ -216,25 +255,31 @@ class ChannelWire:
         except (OSError, ValueError, TimeoutError):
             return None  # The first fault stands; this one is about the search for its reason.
 
-    def _measure(self, sent_at: float, metadata: Iterable[Any] | None) -> None:
-        for key, value in metadata or ():
-            if key == TIME_KEY:
-                try:
-                    site_time = float(value)
-                except ValueError:
-                    return
-                self._skew.measure(
-                    sent_at=sent_at, received_at=self._clock.now_precise(), site_time=site_time
-                )
+    def _measure(self, sent_at: float, site_time: float | None) -> None:
+        if site_time is not None:
+            self._skew.measure(
+                sent_at=sent_at, received_at=self._clock.now_precise(), site_time=site_time
+            )
 
 
-def _may_retry(error: grpc.aio.AioRpcError, why: GridError) -> bool:
+def _time_in(metadata: Iterable[Any] | None) -> float | None:
+    """The site's clock, as an answer or a fault brought it."""
+    for key, value in metadata or ():
+        if key == TIME_KEY:
+            try:
+                return float(value)
+            except ValueError:
+                return None
+    return None
+
+
+def _may_retry(error: CallFailedError, why: GridError) -> bool:
     """True when the site was not reached, or was lost before it answered, and when another try can
     help. What the site itself says of being unavailable is an answer.
     """
-    if error.code() is not grpc.StatusCode.UNAVAILABLE:
+    if error.code is not grpc.StatusCode.UNAVAILABLE:
         return False
-    return why.may_retry and not is_from_site(error.trailing_metadata())
+    return why.may_retry and not is_from_site(error.metadata)
 
 
 def _metadata() -> tuple[tuple[str, str], ...] | None:

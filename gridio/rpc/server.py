@@ -6,6 +6,7 @@ It proves who asks, and hands over to whatever ``SiteServices`` it was given; it
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, Final, Protocol, Self
 
 import grpc
@@ -22,9 +23,11 @@ from gridio.credentials import Credential, Usage, require_credential
 from gridio.identity import subject_of_peer
 from gridio.ids import IdSource, RandomIds
 from gridio.rpc.calendar_handlers import CalendarHandlers
-from gridio.rpc.calls import CallRunner, Context
+from gridio.rpc.calls import CallRunner, Carrier
 from gridio.rpc.front_door import FrontDoor, LocalSocket
+from gridio.rpc.handlers import Handlers
 from gridio.rpc.peers import Identify, Peer
+from gridio.rpc.session_server import SESSION_SERVICE, Answerer, SessionService
 from gridio.rpc.site_handlers import SiteHandlers
 from gridio.rpc.verbs import CALENDAR_SERVICE, SITE_SERVICE
 from gridio.rpc.wire import MESSAGE_BYTES_MAX
@@ -100,6 +103,7 @@ class GridServer:
         self._ids: IdSource = ids or RandomIds(self._clock)
         self._server: grpc.aio.Server | None = None
         self._door: FrontDoor | None = None
+        self._sessions: SessionService | None = None
         self._health = health_aio.HealthServicer()
         self._port = 0
         self._log = logging.getLogger(__name__)
@@ -175,40 +179,48 @@ class GridServer:
             await self._door.open()
 
     async def _close(self, server: grpc.aio.Server, *, grace_s: float) -> None:
+        if self._sessions is not None:
+            self._sessions.drain()
         await server.stop(grace_s)
         door, self._door = self._door, None
         if door is not None:
             await door.close()
 
-    def _prove(self, context: Context) -> Peer:
+    def _prove(self, carrier: Carrier) -> Peer:
         """Who the channel proves the other end to be."""
-        address = context.peer()
-        if address.startswith("unix:"):
+        if carrier.address.startswith("unix:"):
             if self._door is None:
                 raise NotAuthorisedError("there is no local socket here")
-            return Peer(login=self._door.login_at(address), address="local")
-        subject = subject_of_peer(context.auth_context(), self._clock.now())
-        return Peer(subject=subject, address=address)
+            return Peer(login=self._door.login_at(carrier.address), address="local")
+        subject = subject_of_peer(carrier.shown, self._clock.now())
+        return Peer(subject=subject, address=carrier.address)
 
     def _register(self, server: grpc.aio.Server) -> list[str]:
         runner = CallRunner(
             self._identify, self._prove, clock=self._clock, ids=self._ids, site=self._site
         )
-        names = [CALENDAR_SERVICE]
-        handlers = [
-            runner.generic_handler(
-                CALENDAR_SERVICE, CalendarHandlers(self._clock), self._services.calendar_port
-            )
+        offers: list[tuple[str, Handlers[Any], Callable[[Caller], Any]]] = [
+            (CALENDAR_SERVICE, CalendarHandlers(self._clock), self._services.calendar_port)
         ]
         site_port = getattr(self._services, "site_port", None)
         if site_port is not None:
-            names.append(SITE_SERVICE)
-            handlers.append(
-                runner.generic_handler(SITE_SERVICE, SiteHandlers(self._clock), site_port)
-            )
-        server.add_generic_rpc_handlers(tuple(handlers))
+            offers.append((SITE_SERVICE, SiteHandlers(self._clock), site_port))
+        self._sessions = SessionService(
+            runner,
+            {
+                verb.path: Answerer(verb=verb, handle=handle, port_of=port_of)
+                for _, handlers, port_of in offers
+                for verb, handle in handlers.unary.items()
+            },
+            clock=self._clock,
+            questions_max=CALLS_MAX,
+        )
+        server.add_generic_rpc_handlers(
+            (*(runner.generic_handler(*each) for each in offers), self._sessions.generic_handler())
+        )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        names = [name for name, _, _ in offers]
         reflection.enable_server_reflection(
-            [*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server
+            [*names, SESSION_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server
         )
         return names
