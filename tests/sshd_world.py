@@ -115,6 +115,7 @@ class Sshd:
                     "AllowTcpForwarding no",
                     "AllowStreamLocalForwarding no",
                     "UseDNS no",
+                    "Subsystem sftp internal-sftp",
                     "MaxStartups 100",
                     # bash reads no start-up files when it takes itself for an inner shell.
                     f'SetEnv PATH="{tools}:/usr/bin:/bin" SHLVL=1',

@@ -116,6 +116,9 @@ class BatchCalendar:
         """Set a reservation at the first of the starts that can be had. It stays when its lifetime
         is over, until a later run of ours comes by.
         """
+        refusal = self._cannot_replace(request)
+        if refusal is not None:
+            return refusal
         name = reservation_name(request.request_id)
         found = await self._look(_LOOK + ' "$1"', name)
         now = found.answer.now
@@ -255,7 +258,21 @@ class BatchCalendar:
 
     # -- inside ------------------------------------------------------------------------------------
 
+    def _cannot_replace(self, request: ReservationRequest) -> Decline | None:
+        """A batch system knows one form of a reservation; a second one beside it would need all of
+        its room, and nobody to choose between them.
+        """
+        if request.replaces is None:
+            return None
+        return self._refuse.decline(
+            DeclineRule.STATE,
+            "a batch system cannot hold a change beside what is booked; cancel it and book again",
+        )
+
     async def _inquire(self, request: ReservationRequest) -> Availability | Decline:
+        refusal = self._cannot_replace(request)
+        if refusal is not None:
+            return refusal
         looked = await self._shell.ask("b_expire; b_part ends; b_ends")
         starts = self._starts(looked, request, LEAD_S)
         if isinstance(starts, Decline):

@@ -100,6 +100,11 @@ class BatchSitePort:
 
     async def submit(self, spec: JobSpec) -> JobView | Decline:
         """Hand the job in, once; without a reservation it waits in the batch system's queue."""
+        if spec.handover is not None and spec.handover.files:
+            return self._decline(
+                f"it has no agent that could fetch files from {spec.handover.site}"
+                " (docs/batch-sites.md)"
+            )
         reservation: Reservation | None = None
         inside, limit_s, end = "", spec.limit_s, 0
         if spec.reservation_id:
@@ -111,12 +116,8 @@ class BatchSitePort:
                 return self._decline(f"{spec.reservation_id} is {reservation.state}")
         name = job_name(spec.request_id)
         job_id = public_id(self._site, name)
-        now = int((await self._shell.ask("")).at) if reservation is None else 0
-        record = JobRecord(
-            spec=spec,
-            submitted_at=now or self._far_now(),
-            latest_end=end,
-        )
+        await self._shell.begin()
+        record = JobRecord(spec=spec, submitted_at=self._far_now(), latest_end=end)
         answer = await self._shell.ask(
             _SUBMIT,
             name,

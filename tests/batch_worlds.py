@@ -1,0 +1,133 @@
+"""One site that has only a batch system, behind each way there is to its commands."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gridcore.reservations import Reservation, ReservationRequest
+from gridio.batch.batch_site import BatchSite
+from gridio.batch.local_runner import LocalRunner
+from gridio.batch.options import BatchOptions
+from gridio.clock import Clock, SystemClock
+from gridio.ssh.login_runner import LoginRunner
+from tests.fake_gridengine import FakeGridEngine
+from tests.sshd_world import SshUser
+
+SCRIPTS: Final = Path(__file__).parents[1] / "deploy" / "batch"
+SITE: Final = "cluster"
+HOUR_S: Final = 3_600
+SLOTS: Final = 4
+NOT_HERE: Final = {
+    "gridengine": (
+        "NOT TESTED: a real Grid Engine. On Debian: apt install --no-install-recommends"
+        " gridengine-master gridengine-exec gridengine-client (deploy/README.md)"
+    ),
+    "slurm": (
+        "NOT TESTED: a real Slurm. On Debian: apt install --no-install-recommends"
+        " slurm-wlm slurmctld slurmd slurm-client munge (deploy/README.md)"
+    ),
+}
+
+
+@dataclass
+class BatchWorld:
+    """A connection to such a site, and the batch system behind it where it is a fake."""
+
+    connection: BatchSite
+    clock: Clock
+    folder: Path
+    fake: FakeGridEngine | None
+
+    @property
+    def soon(self) -> int:
+        """A start that is far enough away for everything a test does before it."""
+        return self.clock.now() + HOUR_S
+
+    def request(self, request_id: str, **others: Any) -> ReservationRequest:
+        """Two nodes for ten minutes, at ``soon`` and not later."""
+        chosen: dict[str, Any] = {
+            "request_id": request_id,
+            "account": "default",
+            "nodes_min": 2,
+            "nodes_max": 2,
+            "duration_s": 600,
+            "earliest_start": self.soon,
+        } | others
+        chosen.setdefault("latest_end", chosen["earliest_start"] + chosen["duration_s"])
+        return ReservationRequest(**chosen)
+
+    async def held(self, request_id: str, **others: Any) -> Reservation:
+        """A reservation; a refusal fails the test."""
+        answer = await self.connection.calendar.reserve(
+            self.request(request_id, **others), ttl_s=30
+        )
+        assert isinstance(answer, Reservation), answer
+        return answer
+
+
+@asynccontextmanager
+async def fake_world(tmp_path: Path, user: SshUser | None = None) -> AsyncIterator[BatchWorld]:
+    """A fake Grid Engine: on this computer, or at the other end of ``user``'s login."""
+    fake = FakeGridEngine(tmp_path / "engine", slots=SLOTS)
+    options = BatchOptions(
+        system="gridengine",
+        folder=str(tmp_path / "far"),
+        environment={"PATH": fake.path},
+    )
+    runner = LocalRunner() if user is None else LoginRunner(user.alias, config=user.config)
+    connection = BatchSite(runner, options, site=SITE, features=("big",))
+    try:
+        yield BatchWorld(connection, SystemClock(), tmp_path / "far", fake)
+    finally:
+        await connection.close()
+
+
+@contextmanager
+def real_system(kind: str, folder: Path) -> Iterator[BatchOptions]:
+    """A real batch system of four nodes in ``folder``; the test is skipped, loudly, without it."""
+    programs = {"gridengine": "/usr/sbin/sge_qmaster", "slurm": "/usr/sbin/slurmctld"}
+    if not Path(programs[kind]).exists():
+        pytest.skip(NOT_HERE[kind])
+    script, home = str(SCRIPTS / f"{kind}.sh"), folder / kind
+    port = free_ports(SLOTS + 1)
+    sizes = {"gridengine": [str(SLOTS)], "slurm": [str(SLOTS), "1"]}
+    subprocess.run([script, "start", str(home), str(port), *sizes[kind]], check=True, timeout=60)
+    environments = {
+        "gridengine": {
+            "SGE_ROOT": str(home / "root"),
+            "SGE_CELL": "default",
+            "SGE_QMASTER_PORT": str(port),
+            "SGE_EXECD_PORT": str(port + 1),
+        },
+        "slurm": {"SLURM_CONF": str(home / "etc" / "slurm.conf")},
+    }
+    try:
+        yield BatchOptions(
+            system=kind, folder=str(folder / f"far-{kind}"), environment=environments[kind]
+        )
+    finally:
+        subprocess.run([script, "stop", str(home)], check=True, timeout=60)
+
+
+def free_ports(count: int) -> int:
+    """The first of ``count`` ports in a row on which nobody listens."""
+    for first in range(23_000, 30_000, count):
+        probes = [socket.socket() for _ in range(count)]
+        try:
+            for offset, probe in enumerate(probes):
+                probe.bind(("127.0.0.1", first + offset))
+            return first
+        except OSError:
+            continue
+        finally:
+            for probe in probes:
+                probe.close()
+    raise AssertionError("no ports are free")
