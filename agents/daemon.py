@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import pwd
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from agents.agent_events import NumbersGiven
 from agents.agent_parts import AgentParts
 from agents.areas import Areas
 from agents.contacts import ContactBook
@@ -27,7 +29,7 @@ from agents.site_config import SiteConfig
 from agents.trip_keeper import Connect
 from gridcore.calendars import Calendar
 from gridcore.callers import Caller
-from gridcore.errors import GridError, InputError
+from gridcore.errors import GridError, InputError, UnavailableError
 from gridio.clock import SystemClock
 from gridio.connections import SiteConnection
 from gridio.credentials import Usage, load_credential, require_credential
@@ -52,6 +54,7 @@ log = logging.getLogger(__name__)
 
 ENDPOINT_FILE: Final = "endpoint"
 JOURNAL_FILE: Final = "agent.journal"
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class GridMapKeeper:
@@ -92,6 +95,7 @@ async def run_agent(config: SiteConfig) -> None:
         count = agent.replay()
         if journal.was_rewound:
             log.critical("the journal is older than what was promised: promises may be forgotten")
+            await _pass_over_names(agent, journal.forgotten_most)
         log.info("read %d records", count)
         admins = config.file.site.admins
         # Whoever runs the daemon can do all it can anyway; over the network that proves nothing.
@@ -110,8 +114,25 @@ async def run_agent(config: SiteConfig) -> None:
             clock=clock,
         )
         await _serve(agent, server, config, maps)
+    except OSError as fault:
+        if fault.errno not in NO_ROOM:
+            raise
+        raise UnavailableError(
+            f"there is no room left for the files of {config.name}: {fault}",
+            hint=f"free some space where {config.state} lies, then start again",
+        ) from fault
     finally:
         journal.close()
+
+
+async def _pass_over_names(agent: NodeAgent, most: int) -> None:
+    """What was promised under a name and is forgotten must not be taken for something new: whoever
+    releases the one would end the other.
+    """
+    numbers = NumbersGiven(
+        reservations=agent.calendar.ids_given + most, jobs=agent.jobs.ids_given + most
+    )
+    await agent.record([numbers]).durable()
 
 
 def build_parts(

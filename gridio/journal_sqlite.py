@@ -72,6 +72,7 @@ class SqliteJournal:
             )
             try:
                 self._was_rewound = self._notice_rewinding(source)
+                self._forgotten_most = self._count_forgotten() if self._was_rewound else 0
                 self._keeper = _KeeperThread(path)
             except BaseException:
                 self._file.close()
@@ -103,6 +104,13 @@ class SqliteJournal:
     def was_rewound(self) -> bool:
         """See ``Journal.was_rewound``."""
         return self._was_rewound
+
+    @property
+    def forgotten_most(self) -> int:
+        """How many records may have been promised at the most since what opening found; 0 unless it
+        was rewound. The note that this rests on may be a batch behind.
+        """
+        return self._forgotten_most
 
     @property
     def last_sequence(self) -> int:
@@ -179,6 +187,11 @@ class SqliteJournal:
             self._file.change_epoch(source.new_id("journal"))
             return True
         return False
+
+    def _count_forgotten(self) -> int:
+        """Another journal's copy may share nothing with the one that was here."""
+        previous = self._lock.previous
+        return BATCH_RECORDS_MAX + (previous.synced if previous is not None else 0)
 
     def _write_until_closed(self) -> None:
         """The writer thread: wait for one entry, take what else is there, store it all, tell the
