@@ -11,11 +11,16 @@ from gridcore.itineraries import Itinerary, TripState
 from gridcore.timetext import format_utc
 from travel_agent.office import Office
 from travel_agent.trip_events import (
+    AmendmentClosed,
+    AmendmentDecided,
+    AmendmentOpened,
     HoldsAsked,
     HoldsLetGo,
     JobSubmitted,
+    LegsDropped,
     PeopleTold,
     ProbesAsked,
+    TripAmended,
     TripBooked,
     TripDecided,
     TripEnded,
@@ -95,13 +100,25 @@ def _words(event: TripLogEvent) -> str:
             return f"attempt {attempt}: holds of {shares}, from {start}"
         case HoldsLetGo(attempt=attempt):
             return f"attempt {attempt}: let go"
-        case TripDecided(attempt=attempt, acceptors=acceptors):
+        case (
+            TripDecided(attempt=attempt, acceptors=acceptors)
+            | AmendmentDecided(attempt=attempt, acceptors=acceptors)
+        ):
             who = ", ".join(each.site for each in acceptors) or "its only site"
             return f"attempt {attempt}: every leg held; to be decided by {who}"
         case TripBooked(legs=legs):
             return "booked as " + ", ".join(leg.reservation_id or "-" for leg in legs)
         case JobSubmitted(leg=leg, job_id=job_id):
             return f"{leg}: job {job_id} queued"
+        case AmendmentOpened(reason=reason):
+            return f"to be changed: {reason}"
+        case TripAmended(legs=legs, dropped=dropped):
+            left = f", without {', '.join(leg.machine for leg in dropped)}" if dropped else ""
+            return f"changed: {', '.join(f'{leg.nodes} at {leg.machine}' for leg in legs)}{left}"
+        case LegsDropped():
+            return "what it no longer needs is released"
+        case AmendmentClosed(message=message):
+            return f"not changed: {message}"
         case PeopleTold(occasion=occasion):
             return f"told people: {occasion.rpartition('.')[0]}"
         case UndoAsked(reason=reason):

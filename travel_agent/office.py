@@ -113,8 +113,12 @@ class Office:
 
     def metajob_of(self, log: JournaledTripLog) -> Metajob:
         """What was asked for, as the log has it."""
+        return self.parsed(log.story.metajob_json)
+
+    def parsed(self, metajob_json: str) -> Metajob:
+        """A metajob as a log keeps it."""
         return parse_metajob(
-            log.story.metajob_json,
+            metajob_json,
             now=self.clock.now(),
             zone=self.config.zone,
             source="the trip's log",

@@ -95,6 +95,48 @@ class UndoAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AmendmentOpened:
+    """A booked trip is about to be changed as a whole; until ``TripAmended`` it is as it was."""
+
+    metajob_json: str
+    """What is wanted from now on."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmendmentDecided:
+    """Every leg of the changed trip is held, beside what is booked: the change is to be committed.
+    Written before anybody is asked to decide.
+    """
+
+    attempt: int
+    legs: tuple[Leg, ...]
+    """With the holds' reservations."""
+    acceptors: tuple[Acceptor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TripAmended:
+    """Every leg of the changed trip is committed."""
+
+    legs: tuple[Leg, ...]
+    dropped: tuple[Leg, ...] = ()
+    """Legs that are no part of it any more, and have still to be released."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegsDropped:
+    """Every leg that was dropped is released, or its time is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmendmentClosed:
+    """Nothing came of the change: the trip is as it was, and no hold of the change is left."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleTold:
     """Mail and hook about one occasion are about to go out; they go once."""
 
@@ -108,6 +150,8 @@ class TripEnded:
 
     state: str
     message: str = ""
+    legs: tuple[Leg, ...] = ()
+    """As their sites had them in the end; empty: as they were."""
 
 
 TripLogEvent = (
@@ -118,6 +162,11 @@ TripLogEvent = (
     | TripDecided
     | TripBooked
     | JobSubmitted
+    | AmendmentOpened
+    | AmendmentDecided
+    | TripAmended
+    | LegsDropped
+    | AmendmentClosed
     | PeopleTold
     | UndoAsked
     | TripEnded
@@ -132,6 +181,11 @@ TRIP_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "trip-decided": TripDecided,
         "trip-booked": TripBooked,
         "job-submitted": JobSubmitted,
+        "amendment-opened": AmendmentOpened,
+        "amendment-decided": AmendmentDecided,
+        "trip-amended": TripAmended,
+        "legs-dropped": LegsDropped,
+        "amendment-closed": AmendmentClosed,
         "people-told": PeopleTold,
         "undo-asked": UndoAsked,
         "trip-ended": TripEnded,

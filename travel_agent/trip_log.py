@@ -15,12 +15,17 @@ from gridcore.reservations import Acceptor, Decline, DeclineRule
 from gridio.records import EventCodec
 from travel_agent.trip_events import (
     TRIP_EVENTS,
+    AmendmentClosed,
+    AmendmentDecided,
+    AmendmentOpened,
     AskedLeg,
     HoldsAsked,
     HoldsLetGo,
     JobSubmitted,
+    LegsDropped,
     PeopleTold,
     ProbesAsked,
+    TripAmended,
     TripBooked,
     TripDecided,
     TripEnded,
@@ -45,6 +50,28 @@ class TripLog(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amendment:
+    """A change of a booked trip that is under way."""
+
+    metajob_json: str
+    reason: str
+    attempt: int = 0
+    """The attempt that was decided; 0: none, and all its holds are in ``TripStory.asked``."""
+    legs: tuple[Leg, ...] = ()
+    acceptors: tuple[Acceptor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedLegs:
+    """Legs that an amendment left out, as the attempt had them that they were booked with."""
+
+    attempt: int
+    acceptors: tuple[Acceptor, ...]
+    legs: tuple[Leg, ...]
+    metajob_json: str
+
+
 @dataclass(slots=True, kw_only=True)
 class TripStory:
     """A log, read from the start: what was asked, decided and done. Changed only by ``tell``."""
@@ -58,11 +85,16 @@ class TripStory:
     probes: tuple[AskedLeg, ...] = ()
     """Test reservations that may still exist."""
     attempt: int = 0
-    """The attempt that was decided; 0: none."""
+    """The attempt that is booked, or is to be; 0: none."""
+    attempts: int = 0
+    """The highest attempt that anything was asked for; the next one has a higher number."""
     acceptors: tuple[Acceptor, ...] = ()
     is_undoing: bool = False
     legs: tuple[Leg, ...] = ()
     message: str = ""
+    amendment: Amendment | None = None
+    dropped: tuple[DroppedLegs, ...] = ()
+    """What has still to be released of what the trip once was."""
     told: set[str] = field(default_factory=set)
     """Occasions about which mail and hook have gone out."""
 
@@ -76,6 +108,7 @@ class TripStory:
                 self.probes = event.legs
             case HoldsAsked():
                 self.asked[event.attempt] = event.legs
+                self.attempts = max(self.attempts, event.attempt)
             case HoldsLetGo():
                 self.asked.pop(event.attempt, None)
             case TripDecided():
@@ -91,6 +124,22 @@ class TripStory:
                     replace(leg, job_id=event.job_id) if leg.name == event.leg else leg
                     for leg in self.legs
                 )
+            case AmendmentOpened():
+                self.amendment = Amendment(metajob_json=event.metajob_json, reason=event.reason)
+            case AmendmentDecided() if self.amendment is not None:
+                self.amendment = replace(
+                    self.amendment,
+                    attempt=event.attempt,
+                    legs=event.legs,
+                    acceptors=event.acceptors,
+                )
+            case TripAmended() if self.amendment is not None:
+                self._amended(event, self.amendment)
+            case LegsDropped():
+                self.dropped = ()
+            case AmendmentClosed():
+                self.amendment = None
+                self.asked.clear()
             case PeopleTold():
                 self.told.add(event.occasion)
             case UndoAsked():
@@ -99,9 +148,25 @@ class TripStory:
             case TripEnded():
                 self.state = TripState(event.state)
                 self.message = event.message
+                self.legs = event.legs or self.legs
                 self.asked.clear()
                 self.probes = ()
                 self.is_undoing = False
+                self.amendment, self.dropped = None, ()
+
+    def _amended(self, event: TripAmended, amendment: Amendment) -> None:
+        if event.dropped:
+            left = DroppedLegs(
+                attempt=self.attempt,
+                acceptors=self.acceptors,
+                legs=event.dropped,
+                metajob_json=self.metajob_json,
+            )
+            self.dropped = (*self.dropped, left)
+        self.metajob_json, self.legs = amendment.metajob_json, event.legs
+        self.attempt, self.acceptors = amendment.attempt, amendment.acceptors
+        self.amendment = None
+        self.asked.clear()
 
     def itinerary(self) -> Itinerary:
         """The trip as its user sees it."""

@@ -1,0 +1,129 @@
+"""The machines of a booked trip, as the search for its change sees them: what the trip itself has
+there counts as free, and what is held there replaces it.
+
+Searches and holds know nothing of it: a connection like any other adds ``replaces`` to what they
+ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+
+from gridcore.itineraries import Leg
+from gridcore.ports import CalendarPort, SiteDescription, SitePort
+from gridcore.reservations import Availability, Decline, Reservation, ReservationRequest
+from gridcore.summaries import CalendarSummary, SummaryDelta
+from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
+from gridio.connections import ClockSkew, SiteConnection, TransportName
+from travel_agent.searching import Destination
+
+
+def replacing(
+    destinations: Mapping[str, Destination], trip_id: str, legs: Sequence[Leg]
+) -> dict[str, Destination]:
+    """These destinations, where each leg is replaced that is at the same machine as before."""
+    return {
+        machine: replace(
+            destination,
+            connection=ReplacingConnection(
+                destination.connection,
+                {
+                    f"{trip_id}.{leg.name}.": leg.reservation_id
+                    for leg in legs
+                    if leg.machine == machine and leg.reservation_id is not None
+                },
+            ),
+        )
+        for machine, destination in destinations.items()
+    }
+
+
+class ReplacingConnection:
+    """A ``SiteConnection`` whose calendar adds what is replaced."""
+
+    def __init__(self, inner: SiteConnection, replaced: Mapping[str, str]) -> None:
+        """``replaced``: beginning of a request's id -> the reservation that it is about; a trip's
+        requests begin with its id and the leg's name.
+        """
+        self._inner = inner
+        self._calendar = ReplacingCalendar(inner.calendar, replaced)
+
+    @property
+    def calendar(self) -> CalendarPort:
+        """The site's calendar."""
+        return self._calendar
+
+    @property
+    def site(self) -> SitePort:
+        """The site for its own users."""
+        return self._inner.site
+
+    @property
+    def transport(self) -> TransportName:
+        """What carries the calls."""
+        return self._inner.transport
+
+    @property
+    def endpoint(self) -> str:
+        """Where it leads."""
+        return self._inner.endpoint
+
+    def skew_s(self) -> ClockSkew | None:
+        """As measured."""
+        return self._inner.skew_s()
+
+    async def close(self) -> None:
+        """The office closes it."""
+
+
+class ReplacingCalendar:
+    """A ``CalendarPort``; see the module."""
+
+    def __init__(self, inner: CalendarPort, replaced: Mapping[str, str]) -> None:
+        self._inner = inner
+        self._replaced = dict(replaced)
+
+    def _about(self, request: ReservationRequest) -> ReservationRequest:
+        for beginning, reservation_id in self._replaced.items():
+            if request.request_id.startswith(beginning):
+                return replace(request, replaces=reservation_id)
+        return request
+
+    async def describe(self) -> SiteDescription:
+        """See ``CalendarPort``."""
+        return await self._inner.describe()
+
+    async def inquire(self, requests: Sequence[ReservationRequest]) -> list[Availability | Decline]:
+        """See ``CalendarPort``."""
+        return await self._inner.inquire([self._about(each) for each in requests])
+
+    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
+        """See ``CalendarPort``."""
+        return await self._inner.reserve(self._about(request), ttl_s=ttl_s)
+
+    async def commit(self, reservation_id: str) -> Reservation | Decline:
+        """See ``CalendarPort``."""
+        return await self._inner.commit(reservation_id)
+
+    async def release(self, reservation_id: str) -> None:
+        """See ``CalendarPort``."""
+        await self._inner.release(reservation_id)
+
+    async def release_request(self, request_id: str) -> None:
+        """See ``CalendarPort``."""
+        await self._inner.release_request(request_id)
+
+    async def amend(
+        self, reservation_id: str, request: ReservationRequest
+    ) -> Reservation | Decline:
+        """See ``CalendarPort``."""
+        return await self._inner.amend(reservation_id, request)
+
+    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
+        """See ``CalendarPort``."""
+        return await self._inner.vote(question)
+
+    def subscribe(self) -> AsyncIterator[CalendarSummary | SummaryDelta]:
+        """See ``CalendarPort``."""
+        return self._inner.subscribe()
