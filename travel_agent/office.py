@@ -150,4 +150,5 @@ class Office:
             features=entry.features,
             is_manager=entry.is_manager,
             only_sets=entry.only_sets,
+            has_agent=entry.batch is None,
         )

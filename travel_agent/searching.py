@@ -48,6 +48,8 @@ class Destination:
     is_manager: bool = False
     only_sets: bool = False
     """It answers no inquiries: reservations can be set and cancelled there, and nothing else."""
+    has_agent: bool = True
+    """False: only a batch system's commands are there, and nobody who would fetch files."""
 
     @property
     def required_features(self) -> tuple[str, ...]:

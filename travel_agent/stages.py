@@ -35,9 +35,12 @@ def neighbours(metajob: Metajob, itinerary: Itinerary, leg: Leg) -> tuple[Leg | 
 
 def input_way(before: Leg, leg: Leg, destinations: Mapping[str, Destination]) -> InputWay:
     """Who moves a stage's input. The receiving site does, wherever it has a way to the other: that
-    goes on when the laptop is gone. A site that only this user reaches cannot be asked by another.
+    goes on when the laptop is gone. A site that only this user reaches cannot be asked by another,
+    and one without an agent asks nobody.
     """
     source = destinations[before.machine]
+    if not destinations[leg.machine].has_agent:
+        return InputWay.LAPTOP
     if before.site == leg.site or (source.endpoint and not source.is_manager):
         return InputWay.SITES
     return InputWay.LAPTOP

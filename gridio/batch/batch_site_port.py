@@ -100,10 +100,9 @@ class BatchSitePort:
 
     async def submit(self, spec: JobSpec) -> JobView | Decline:
         """Hand the job in, once; without a reservation it waits in the batch system's queue."""
-        if spec.handover is not None and spec.handover.files:
+        if spec.handover is not None:
             return self._decline(
-                f"it has no agent that could fetch files from {spec.handover.site}"
-                " (docs/batch-sites.md)"
+                f"it has no agent that could wait for stage {spec.handover.leg} and fetch its files"
             )
         reservation: Reservation | None = None
         inside, limit_s, end = "", spec.limit_s, 0
