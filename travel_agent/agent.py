@@ -29,6 +29,7 @@ from travel_agent.legs import LegChange, LegOutput, LegWork
 from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.offers import offered
 from travel_agent.office import Connect, Office
+from travel_agent.racing import RACERS, call_off_race, resume_race
 from travel_agent.reports import SiteReport, TripReport
 from travel_agent.resuming import Resumed, over, resume
 from travel_agent.setting_out import ask_only, queue_jobs, set_out
@@ -164,6 +165,8 @@ class TravelAgent:
             if story.state.is_over:
                 return story.itinerary()
             metajob = self._office.metajob_of(log)
+            if metajob.is_race:
+                return await call_off_race(self._office, metajob, log, listener)
             booking = self._office.booking(metajob, story.trip_id, log, listener)
             if story.state is TripState.PLANNED:
                 destinations = self._office.destinations(metajob)
@@ -181,6 +184,8 @@ class TravelAgent:
             if log.story.state.is_over:
                 return over(log.story)
             metajob = self._office.metajob_of(log)
+            if metajob.is_race:
+                return await resume_race(self._office, metajob, log, listener)
             destinations = self._office.destinations(metajob)
             booking = self._office.booking(metajob, log.story.trip_id, log, listener)
             answer = await resume(log.story, booking, destinations, log)
@@ -211,8 +216,10 @@ class TravelAgent:
     ) -> dict[str, list[Path]]:
         """Bring the results of every leg into ``folder/<leg>/``."""
         metajob, itinerary = self._office.remembered(wanted)
+        legs = itinerary.legs
+        if metajob.is_race:
+            now = (await self.status(wanted, listener=listener)).itinerary
+            legs = tuple(each for each in now.legs if each.state in RACERS)
         work = LegWork(metajob, self._office.destinations(metajob), listener=listener)
-        fetched = await asyncio.gather(
-            *(work.fetch(leg, folder / leg.name) for leg in itinerary.legs)
-        )
-        return {leg.name: paths for leg, paths in zip(itinerary.legs, fetched, strict=True)}
+        fetched = await asyncio.gather(*(work.fetch(leg, folder / leg.name) for leg in legs))
+        return {leg.name: paths for leg, paths in zip(legs, fetched, strict=True)}

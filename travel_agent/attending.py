@@ -16,6 +16,7 @@ from gridcore.trip_wishes import TripEvent
 from travel_agent.legs import LegChange, LegOutput, LegWork
 from travel_agent.news import Listener
 from travel_agent.office import Office
+from travel_agent.racing import race_report, withdraw_losers
 from travel_agent.reports import TripReport, look_at, report_on
 from travel_agent.stages import with_inputs
 from travel_agent.telling import tell_people
@@ -38,10 +39,14 @@ async def report(office: Office, wanted: str, listener: Listener) -> TripReport:
         looks = await asyncio.gather(
             *(look_at(leg, destinations[leg.machine]) for leg in itinerary.legs)
         )
-        found = report_on(itinerary, looks)
+        if metajob.is_race:
+            found = race_report(itinerary, looks)
+            await withdraw_losers(found, destinations)
+        else:
+            found = report_on(itinerary, looks)
         state = found.itinerary.state
         if found.is_over and not story.state.is_over:
-            await log.write(TripEnded(state=state.value))
+            await log.write(TripEnded(state=state.value, legs=found.itinerary.legs))
         event = _TOLD_AT_THE_END.get(state) if found.is_over else None
         if event is None and _starts_soon(found.itinerary, metajob, office.clock.now()):
             event = TripEvent.STARTS_SOON

@@ -20,6 +20,7 @@ from travel_agent.trip_events import (
     LegsDropped,
     PeopleTold,
     ProbesAsked,
+    RaceOpened,
     TripAmended,
     TripBooked,
     TripDecided,
@@ -119,6 +120,8 @@ def _words(event: TripLogEvent) -> str:
             return "what it no longer needs is released"
         case AmendmentClosed(message=message):
             return f"not changed: {message}"
+        case RaceOpened(copies=copies):
+            return f"race of {', '.join(copies)}"
         case PeopleTold(occasion=occasion):
             return f"told people: {occasion.rpartition('.')[0]}"
         case UndoAsked(reason=reason):

@@ -124,8 +124,20 @@ class LegWork:
         """The trip with the way that each stage's input takes."""
         return with_inputs(self._metajob, itinerary, self._destinations)
 
-    async def submit(self, leg: Leg, itinerary: Itinerary) -> JobView:
-        """Queue the leg's job inside its reservation; the same trip again submits nothing twice."""
+    async def submit(self, leg: Leg, itinerary: Itinerary, *, request_id: str = "") -> JobView:
+        """Queue the leg's job inside its reservation; the same trip again submits nothing twice.
+        ``request_id``: of a job that takes another one's place.
+        """
+        request_id = request_id or f"{itinerary.trip_id}.{leg.name}.job"
+        spec = self.job_spec(leg, itinerary, request_id=request_id)
+        answer = await self._site(leg).submit(spec)
+        if isinstance(answer, Decline):
+            raise ConflictError(f"{leg.site} does not take the leg's job: {answer.message}")
+        self._tell(News(step=Step.SUBMITTED, place=leg.name, text=answer.job_id))
+        return answer
+
+    def job_spec(self, leg: Leg, itinerary: Itinerary, *, request_id: str) -> JobSpec:
+        """The leg's job, as the trip is now."""
         task = self.task_of(leg)
         assert task is not None, "the caller asks only for legs with a task"
         companions = tuple(
@@ -134,13 +146,13 @@ class LegWork:
             if each.name != leg.name
         )
         before, after = neighbours(self._metajob, itinerary, leg)
-        spec = JobSpec(
-            request_id=f"{itinerary.trip_id}.{leg.name}.job",
+        return JobSpec(
+            request_id=request_id,
             name=f"{itinerary.name}.{leg.name}"[:128],
             account=self._destinations[leg.machine].request.account or DEFAULT_ACCOUNT,
             nodes=leg.nodes,
             limit_s=leg.interval.duration_s,
-            argv=_command(task),
+            argv=command_of(task),
             environment=task.environment,
             reservation_id=leg.reservation_id or "",
             companions=companions,
@@ -148,11 +160,6 @@ class LegWork:
             leg_after="" if after is None else after.name,
             handover=handover_of(self._metajob, itinerary, leg, self._destinations),
         )
-        answer = await self._site(leg).submit(spec)
-        if isinstance(answer, Decline):
-            raise ConflictError(f"{leg.site} does not take the leg's job: {answer.message}")
-        self._tell(News(step=Step.SUBMITTED, place=leg.name, text=answer.job_id))
-        return answer
 
     async def follow(self, itinerary: Itinerary) -> AsyncIterator[LegOutput | LegChange]:
         """Output and states of all legs as they come, until every job is over."""
@@ -172,11 +179,12 @@ class LegWork:
         """Bring the leg's results into ``folder``; what is there already, unharmed, is not sent
         again.
         """
-        if leg.reservation_id is None:
+        area = leg.reservation_id or leg.job_id
+        if area is None:
             return []
         task = self.task_of(leg)
         port = self._site(leg)
-        there = await port.list_files(leg.reservation_id, "", with_checksums=True)
+        there = await port.list_files(area, "", with_checksums=True)
         for each in there:
             _check_inside(each.path, leg.site)
         wanted = _wanted(task, [each for each in there if not each.is_folder])
@@ -185,7 +193,7 @@ class LegWork:
             for status, destination in wanted:
                 target = folder / destination
                 if not (target.is_file() and checksum_of(target) == status.sha256):
-                    await receive_file(port, leg.reservation_id, status, target)
+                    await receive_file(port, area, status, target)
                 fetched.append(target)
         except OSError as fault:
             raise InputError(f"cannot write results to {folder}: {fault.strerror}") from fault
@@ -206,7 +214,7 @@ class LegWork:
             yield LegOutput(leg=leg.name, stream=name, content=chunk.content)
 
 
-def _command(task: TaskSpec) -> tuple[str, ...]:
+def command_of(task: TaskSpec) -> tuple[str, ...]:
     """The leg's command; with something to do before it, a tiny shell script does that and then
     becomes the program. The user's words are its arguments and never part of its text.
     """

@@ -19,7 +19,6 @@ from gridio.connections import ClockSkew
 from travel_agent.grid_config import MachineEntry
 from travel_agent.searching import Destination
 
-
 _KEPT: Final = (LegState.BOOKED, LegState.RUNNING, LegState.COMPLETED)
 _LIVE: Final = (LegState.HELD, LegState.BOOKED, LegState.RUNNING)
 
@@ -115,7 +114,8 @@ async def look_at(leg: Leg, destination: Destination) -> LegLook:
     except (UnavailableError, NotFoundError) as fault:
         return LegLook(leg=leg, problem=f"{leg.name}: {fault}")
     found = next((each for each in kept if each.reservation_id == leg.reservation_id), None)
-    problem = "" if found else f"{leg.name}: {leg.site} no longer knows {leg.reservation_id}"
+    is_lost = found is None and leg.reservation_id is not None
+    problem = f"{leg.name}: {leg.site} no longer knows {leg.reservation_id}" if is_lost else ""
     return LegLook(
         leg=await in_its_zone(leg, destination),
         reservation=found,

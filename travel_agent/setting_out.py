@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gridcore.errors import GridError
+from gridcore.errors import GridError, InputError
 from gridcore.itineraries import Itinerary, Leg, TripState
 from gridcore.metajobs import Metajob
 from gridcore.trip_wishes import TripEvent
@@ -21,6 +21,7 @@ from travel_agent.legs import LegWork
 from travel_agent.metajob_writer import metajob_to_json
 from travel_agent.news import Listener
 from travel_agent.office import Office
+from travel_agent.racing import start_race
 from travel_agent.resuming import resume
 from travel_agent.search_choice import check_search
 from travel_agent.searching import Destination
@@ -38,6 +39,8 @@ expire.
 async def set_out(office: Office, metajob: Metajob, base: Path, listener: Listener) -> Itinerary:
     """Book a trip under a new id and queue its jobs; the answer is BOOKED or DECLINED."""
     metajob.check_still_possible(office.clock.now())
+    if metajob.is_race:
+        return await start_race(office, metajob, listener)
     trip_id = office.ids.new_id("trip")
     destinations = office.destinations(metajob)
     check_search(office.config.search, metajob, destinations)
@@ -74,6 +77,11 @@ async def ask_only(office: Office, metajob: Metajob, listener: Listener) -> Itin
     it is interrupted; what dies suddenly leaves them to expire.
     """
     metajob.check_still_possible(office.clock.now())
+    if metajob.is_race:
+        raise InputError(
+            "nobody can say beforehand which copy of a race will run",
+            hint="`gur book` queues them; leave race out for the earliest reservation",
+        )
     destinations = office.destinations(metajob)
     check_search(office.config.search, metajob, destinations)
     trip_id, log = office.ids.new_id("quote"), ForgetfulLog()

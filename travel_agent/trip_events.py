@@ -137,6 +137,16 @@ class AmendmentClosed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RaceOpened:
+    """Copies are about to be queued, of which exactly one will run."""
+
+    copies: tuple[str, ...]
+    """Legs, in the order in which it is asked whether they run."""
+    acceptors: tuple[Acceptor, ...]
+    ends_at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleTold:
     """Mail and hook about one occasion are about to go out; they go once."""
 
@@ -167,6 +177,7 @@ TripLogEvent = (
     | TripAmended
     | LegsDropped
     | AmendmentClosed
+    | RaceOpened
     | PeopleTold
     | UndoAsked
     | TripEnded
@@ -186,6 +197,7 @@ TRIP_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "trip-amended": TripAmended,
         "legs-dropped": LegsDropped,
         "amendment-closed": AmendmentClosed,
+        "race-opened": RaceOpened,
         "people-told": PeopleTold,
         "undo-asked": UndoAsked,
         "trip-ended": TripEnded,

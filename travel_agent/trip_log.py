@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gridcore.errors import ConflictError, InputError, NotFoundError
+from gridcore.instants import Instant
 from gridcore.itineraries import Itinerary, Leg, LegState, TripState
+from gridcore.races import Race
 from gridcore.reservations import Acceptor, Decline, DeclineRule
 from gridio.records import EventCodec
 from travel_agent.trip_events import (
@@ -25,6 +27,7 @@ from travel_agent.trip_events import (
     LegsDropped,
     PeopleTold,
     ProbesAsked,
+    RaceOpened,
     TripAmended,
     TripBooked,
     TripDecided,
@@ -89,6 +92,9 @@ class TripStory:
     attempts: int = 0
     """The highest attempt that anything was asked for; the next one has a higher number."""
     acceptors: tuple[Acceptor, ...] = ()
+    copies: tuple[str, ...] = ()
+    """Of a race; empty: it is none."""
+    race_ends_at: Instant = 0
     is_undoing: bool = False
     legs: tuple[Leg, ...] = ()
     message: str = ""
@@ -140,6 +146,9 @@ class TripStory:
             case AmendmentClosed():
                 self.amendment = None
                 self.asked.clear()
+            case RaceOpened():
+                self.copies, self.acceptors = event.copies, event.acceptors
+                self.race_ends_at = event.ends_at
             case PeopleTold():
                 self.told.add(event.occasion)
             case UndoAsked():
@@ -167,6 +176,16 @@ class TripStory:
         self.attempt, self.acceptors = amendment.attempt, amendment.acceptors
         self.amendment = None
         self.asked.clear()
+
+    def race_of(self, copy: str) -> Race:
+        """The race as one of its copies knows it."""
+        return Race(
+            trip_id=self.trip_id,
+            copy=copy,
+            copies=self.copies,
+            acceptors=self.acceptors,
+            ends_at=self.race_ends_at,
+        )
 
     def itinerary(self) -> Itinerary:
         """The trip as its user sees it."""
