@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridcore.errors import GridError, InputError
+from simulator.search_cli import compare_search
+from simulator.processes.kills import kills
 from simulator.studies.command import study
 from simulator.torture_cli import crashes, torture
 from simulator.tree_cli import tree
@@ -40,7 +42,9 @@ def _gurlab() -> None:
 app.command()(study)
 app.command()(torture)
 app.command()(crashes)
+app.command()(kills)
 app.command()(tree)
+app.command()(compare_search)
 
 
 @app.command()
