@@ -11,6 +11,7 @@ from agents.contacts import ContactBook
 from agents.job_table import JobTable
 from agents.node_agent import NodeAgent
 from agents.site_desk import SiteDesk
+from agents.trip_keeper import Connect
 from agents.upkeep_rules import UpkeepRules
 from gridcore.calendar_rules import CalendarRules, ResourceClass
 from gridcore.calendars import Calendar
@@ -40,7 +41,9 @@ NODES = 4
 
 
 class UpkeepWorld:
-    """One site ``lab`` of four nodes ``n-0`` to ``n-3``. ``restart`` is a crash and a new start."""
+    """One site, ``lab`` unless told, of four nodes ``n-0`` to ``n-3``. ``restart`` is a crash and a
+    new start.
+    """
 
     def __init__(
         self,
@@ -52,8 +55,13 @@ class UpkeepWorld:
         shortpools: dict[str, Shortpool] | None = None,
         horizon_s: int = 90 * 86_400,
         slot_rule: SlotRule | None = None,
+        name: str = "lab",
+        clock: ManualClock | None = None,
+        connect: Connect | None = None,
     ) -> None:
-        self.clock = ManualClock(now)
+        self.name = name
+        self.clock = clock or ManualClock(now)
+        self._connect = connect or _nowhere
         self.mail = RecordingNotifier()
         self.runs: dict[str, float] = {}
         """Seconds that an execution takes; the default is an hour."""
@@ -74,7 +82,7 @@ class UpkeepWorld:
 
     def _made(self) -> NodeAgent:
         calendar = Calendar(
-            "lab",
+            self.name,
             [ResourceClass(name="n", nodes=NODES)],
             rules=self._calendar_rules,
             origin=self.clock.now(),
@@ -84,7 +92,7 @@ class UpkeepWorld:
             AgentParts(
                 calendar=calendar,
                 scheduler=site_scheduler(calendar, self._config, shortpools=self._shortpools),
-                jobs=JobTable("lab"),
+                jobs=JobTable(self.name),
                 journal=MemoryJournal(self._disk),
                 resource_manager=SimulatedResourceManager(machine=self.machine, nodes=()),
                 clock=self.clock,
@@ -95,7 +103,7 @@ class UpkeepWorld:
                 time_zone="UTC",
                 kill_grace_s=1.0,
                 login_of=lambda subject: None,
-                connect=_nowhere,
+                connect=self._connect,
                 upkeep=self._rules,
                 notifier=self.mail,
             )
