@@ -108,6 +108,17 @@ class HandoverDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobHeld:
+    """A waiting job is put on hold, or let go."""
+
+    job_id: str
+    is_held: bool
+    by_admin: bool
+    """Then only an administrator lets it go."""
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationBound:
     """The jobs that alone may use a reservation; none: its owner's jobs may."""
 
@@ -152,6 +163,7 @@ JobEvent = (
     | JobOver
     | JobStruck
     | JobRequeued
+    | JobHeld
     | JobResized
     | HandoverDone
     | ReservationBound
@@ -173,6 +185,7 @@ AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "job-over": JobOver,
         "job-struck": JobStruck,
         "job-requeued": JobRequeued,
+        "job-held": JobHeld,
         "job-resized": JobResized,
         "handover-done": HandoverDone,
         "reservation-bound": ReservationBound,

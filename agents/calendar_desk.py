@@ -17,6 +17,7 @@ from gridcore.ports import ClassDescription, SiteDescription
 from gridcore.reservations import (
     Availability,
     Decline,
+    DeclineRule,
     Reservation,
     ReservationRequest,
 )
@@ -136,6 +137,9 @@ class CalendarDesk:
         agent, now = self._agent, self._agent.clock.now()
         by = self._by(reservation_id)
         old = agent.calendar.get(reservation_id, by)
+        if reservation_id in agent.state.fixed:
+            message = f"{old.site}: {reservation_id} is of particular nodes; reserve anew instead"
+            return Decline(rule=DeclineRule.STATE, message=message, site=old.site)
         asked = self._mine(request, has_account=request.account == old.request.account)
         answer, events = decide_amend_within_limits(
             agent.calendar,

@@ -18,6 +18,7 @@ from agents.agent_events import (
     HandoverDone,
     JobAccepted,
     JobBound,
+    JobHeld,
     JobOver,
     JobRequeued,
     JobResized,
@@ -80,6 +81,7 @@ def _is_remembered(
             | JobOver()
             | JobStruck()
             | JobRequeued()
+            | JobHeld()
             | HandoverDone()
             | JobResized()
             | JobBound()

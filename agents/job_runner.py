@@ -23,7 +23,7 @@ from agents.upkeep_rules import NodeFailureRule
 from gridcore.errors import ConflictError, GridError, NotFoundError
 from gridcore.instants import Instant
 from gridcore.jobs import JobState, JobView
-from gridcore.reservations import ReservationState
+from gridcore.reservations import Reservation, ReservationState
 from local_sched.jobs import WaitReason
 from local_sched.resource_managers.base import (
     EndReason,
@@ -32,6 +32,7 @@ from local_sched.resource_managers.base import (
     TaskEvent,
     TaskEventKind,
 )
+from local_sched.user_reservations import SYSTEM_OWNER
 
 if TYPE_CHECKING:
     from agents.areas import Areas
@@ -193,7 +194,7 @@ class JobRunner:
             argv=view.spec.argv,
             script=view.spec.script or None,
             environment={**dict(view.spec.environment), **own},
-            workdir=self._areas.folder(event.reservation_id or view.job_id, view.owner),
+            workdir=self._areas.folder(_area_of(view, reservation), view.owner),
             node_names=event.node_names,
             end=event.until,
             start_not_before=not_before,
@@ -368,3 +369,12 @@ class JobRunner:
             else:
                 reason = "its reservation was over before it could start"
                 await self.over(job.job_id, JobState.FAILED, None, reason)
+
+
+def _area_of(view: JobView, reservation: Reservation | None) -> str:
+    """Where a job works: with the others of its reservation. In one of the site several people's
+    jobs may run, each in a folder of its own.
+    """
+    if reservation is None or reservation.owner == SYSTEM_OWNER:
+        return view.job_id
+    return reservation.reservation_id

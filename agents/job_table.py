@@ -14,6 +14,7 @@ from agents.agent_events import (
     JobAccepted,
     JobBound,
     JobEvent,
+    JobHeld,
     JobOver,
     JobRequeued,
     JobResized,
@@ -48,6 +49,8 @@ class JobTable:
         """Started jobs on failed nodes, with what is to become of them."""
         self.awaiting: dict[str, None] = {}
         """Jobs that take files over from a stage before them and do not have them yet."""
+        self.held: dict[str, bool] = {}
+        """Waiting jobs on hold; true where an administrator holds them."""
         self._requeues: dict[str, int] = {}
         """Job -> times it was put back into the queue; only where it was."""
         self._by_request: dict[tuple[str, str], str] = {}
@@ -113,6 +116,7 @@ class JobTable:
             case HandoverDone():
                 self.awaiting.pop(event.job_id, None)
             case JobStarting():
+                self.held.pop(event.job_id, None)
                 self._change(
                     event.job_id,
                     state=JobState.STARTING,
@@ -154,6 +158,10 @@ class JobTable:
                 spec = self.views[event.job_id].spec
                 resized = replace(spec, nodes=event.nodes, limit_s=event.limit_s)
                 self._change(event.job_id, spec=resized)
+            case JobHeld(is_held=True):
+                self.held[event.job_id] = event.by_admin
+            case JobHeld():
+                self.held.pop(event.job_id, None)
             case ReservationBound():
                 self._bind(self.bound_jobs, event.reservation_id, event.job_ids)
             case JobBound():

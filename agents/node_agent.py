@@ -171,6 +171,14 @@ class NodeAgent:
         subject = f"[{self.calendar.site}] job {job_id} {what}"
         self.post.send_soon(Notice(to=view.spec.notify_email, subject=subject, text=body))
 
+    def tell_job_displaced(self, job_id: str) -> None:
+        """A waiting job lost its place to a reservation of the site."""
+        self.tell_job_owner(
+            job_id,
+            "makes way for a reservation of the site",
+            f"Its planned start may be later now; see: catalina why {job_id}",
+        )
+
     # -- promises ----------------------------------------------------------------------------------
 
     def record(self, events: Sequence[AgentEvent]) -> Ticket:

@@ -1,5 +1,5 @@
 """An administrator's orders about the site itself (docs/catalina.md): its mode, its nodes, and
-reservations of its own.
+reservations of its own; and what anybody may order about his own waiting jobs.
 
 Each may be said twice; the second time changes nothing.
 """
@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from agents.access import require_login
-from agents.agent_events import AgentEvent, JobStruck
+from agents.agent_events import AgentEvent, JobHeld, JobStruck
 from agents.question_words import only, word
 from agents.restart import class_of_node
 from agents.site_events import ModeChanged, NodeChanged
+from agents.site_reservations import cancel_standing, create_standing, reserve_nodes
 from agents.upkeep_rules import NodeFailureRule
 from gridcore.callers import Caller, Role
-from gridcore.errors import InputError, NotAuthorisedError, NotFoundError
+from gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
 from gridcore.reservations import Decline, Reservation, ReservationRequest
 from local_sched.scheduler_config import SchedulerMode
 from local_sched.system_reservations import decide_system_reservation
@@ -35,13 +36,15 @@ _WHAT_FOLLOWS: Final[Mapping[NodeFailureRule, str]] = {
 async def carry_out(
     agent: NodeAgent, caller: Caller, name: str, arguments: Mapping[str, str]
 ) -> object:
-    """Carry out one order; ``NotAuthorisedError`` for whoever does not look after the site,
-    ``InputError`` names the orders there are.
+    """Carry out one order; ``NotAuthorisedError`` for whoever may not give it, ``InputError`` names
+    the orders there are.
     """
+    if name in ORDERS_ABOUT_JOBS:
+        return await ORDERS_ABOUT_JOBS[name](agent, caller, arguments)
     require_admin(caller, f"give the order {name[:40]!r}")
     order = ORDERS.get(name)
     if order is None:
-        known = ", ".join(sorted(ORDERS))
+        known = ", ".join(sorted([*ORDERS, *ORDERS_ABOUT_JOBS]))
         raise InputError(f"the site has no order {name[:60]!r}", hint=f"it has: {known}")
     return await order(agent, arguments)
 
@@ -74,11 +77,7 @@ async def set_system_reservation(
     decision = decide_system_reservation(calendar, agent.scheduler, request, now)
     ticket = agent.record(decision.events)
     for job in decision.displaced:
-        agent.tell_job_owner(
-            job.job_id,
-            "makes way for a reservation of the site",
-            f"Its planned start may be later now; see: catalina why {job.job_id}",
-        )
+        agent.tell_job_displaced(job.job_id)
     await ticket.durable()
     return decision.answer
 
@@ -157,8 +156,52 @@ def _class_of(agent: NodeAgent, name: str) -> str:
     return class_name
 
 
+async def _hold_job(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> object:
+    return await _set_hold(agent, caller, arguments, is_held=True)
+
+
+async def _release_job(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> object:
+    return await _set_hold(agent, caller, arguments, is_held=False)
+
+
+async def _set_hold(
+    agent: NodeAgent, caller: Caller, arguments: Mapping[str, str], *, is_held: bool
+) -> object:
+    """A job on hold gives up its place and blocks nobody. What an administrator holds only an
+    administrator lets go.
+    """
+    only(arguments, "job")
+    owner, is_admin = require_login(caller, "hold jobs"), caller.role is Role.ADMIN
+    job_id = word(arguments, "job")
+    agent.jobs.get(job_id, None if is_admin else owner)
+    if job_id not in agent.scheduler.waiting:
+        raise ConflictError(
+            f"job {job_id} does not wait any more, so it cannot be held or let go",
+            hint=f"end it with: catalina del-job {job_id}",
+        )
+    by_admin = agent.jobs.held.get(job_id)
+    if by_admin and not is_admin:
+        raise NotAuthorisedError(f"an administrator holds job {job_id}, and only one lets it go")
+    was_held = by_admin is not None
+    events: list[AgentEvent] = []
+    if was_held != is_held or (is_held and is_admin and not by_admin):
+        now = agent.clock.now()
+        events = [JobHeld(job_id=job_id, is_held=is_held, by_admin=is_admin, at=now)]
+    ticket = agent.record(events)
+    agent.scheduler.hold(job_id, is_held=is_held or job_id in agent.jobs.awaiting)
+    await ticket.durable()
+    return {"job": job_id, "is_held": is_held, "was_held": was_held}
+
+
+ORDERS_ABOUT_JOBS: Final[
+    Mapping[str, Callable[[NodeAgent, Caller, Mapping[str, str]], Awaitable[object]]]
+] = {"hold-job": _hold_job, "release-job": _release_job}
+
 ORDERS: Final[Mapping[str, Callable[[NodeAgent, Mapping[str, str]], Awaitable[object]]]] = {
     "set-mode": _set_mode,
     "node-down": _node_down,
     "node-up": _node_up,
+    "reserve-nodes": reserve_nodes,
+    "create-standing": create_standing,
+    "cancel-standing": cancel_standing,
 }

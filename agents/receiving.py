@@ -91,7 +91,7 @@ class Receiving:
             return
         done = HandoverDone(job_id=job_id, at=self._agent.clock.now())
         ticket = self._agent.record([done])
-        self._agent.scheduler.hold(job_id, is_held=False)
+        self._agent.scheduler.hold(job_id, is_held=job_id in self._agent.jobs.held)
         await ticket.durable()
 
     async def _take_over(self, view: JobView, handover: Handover) -> str:

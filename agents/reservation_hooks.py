@@ -7,7 +7,7 @@ and never hold anything up: the reservation begins and ends whatever becomes of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agents.upkeep_rules import UpkeepRules
@@ -36,15 +36,30 @@ class ReservationHooks:
         self._running: dict[str, asyncio.Task[None]] = {}
         """Reservation -> the last hook that was begun for it."""
 
-    def run_soon(self, kept: Reservation, ticket: Ticket, *, is_epilogue: bool) -> None:
-        """Run a hook when its beginning is durable; an epilogue waits for its prologue."""
+    def run_soon(
+        self,
+        kept: Reservation,
+        ticket: Ticket,
+        *,
+        is_epilogue: bool,
+        node_names: Sequence[str] = (),
+    ) -> None:
+        """Run a hook when its beginning is durable; an epilogue waits for its prologue.
+        ``node_names``: where the reservation is of named nodes.
+        """
         argv = self._rules.epilogue if is_epilogue else self._rules.prologue
         if not argv:
             return
         key = kept.reservation_id
         before = self._running.get(key)
+        what = "epilogue" if is_epilogue else "prologue"
+        facts = {
+            "GRID_HOOK": what,
+            "GRID_NODE_NAMES": " ".join(node_names),
+            **facts_of(kept),
+        }
         task = asyncio.get_running_loop().create_task(
-            self._run(kept, argv, "epilogue" if is_epilogue else "prologue", ticket, before),
+            self._run(kept, argv, what, facts, ticket, before),
             name=f"hook of {key}",
         )
         self._running[key] = task
@@ -67,6 +82,7 @@ class ReservationHooks:
         kept: Reservation,
         argv: tuple[str, ...],
         what: str,
+        facts: Mapping[str, str],
         ticket: Ticket,
         before: asyncio.Task[None] | None,
     ) -> None:
@@ -74,7 +90,6 @@ class ReservationHooks:
             await ticket.durable()
             if before is not None:
                 await asyncio.gather(before, return_exceptions=True)
-            facts = {"GRID_HOOK": what, **facts_of(kept)}
             await run_site_command(argv, facts, limit_s=self._rules.hook_limit_s)
         except GridError as fault:
             self._failed(kept, what, fault)

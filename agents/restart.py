@@ -12,7 +12,9 @@ import logging
 from agents.job_table import JobTable
 from agents.site_state import SiteState
 from gridcore.jobs import JobState, JobView
+from gridcore.reservations import ReservationState
 from local_sched.admission import choose_class
+from local_sched.fixed_nodes import fence_nodes
 from local_sched.jobs import Job
 from local_sched.scheduler import LocalScheduler
 
@@ -52,6 +54,7 @@ def restore_jobs(
             scheduler.submit(job, now)
     for reservation_id, job_ids in jobs.bound_jobs.items():
         scheduler.bind_reservation(reservation_id, job_ids)
+    restore_reservations(scheduler, state, now)
     restore_places(scheduler, state)
     return homeless
 
@@ -65,6 +68,23 @@ def restore_site(scheduler: LocalScheduler, state: SiteState, now: int) -> None:
             log.warning("node %s was down and is no longer part of the site", name)
         else:
             scheduler.node_down(class_name, name, now)
+
+
+def restore_reservations(scheduler: LocalScheduler, state: SiteState, now: int) -> None:
+    """Which nodes and which users the site's own reservations are for. After the queue, whose
+    longest limit counts, and before the places, which must leave the nodes alone.
+    """
+    reservations = scheduler.reservation_jobs.book.reservations
+    for reservation_id, access in state.access.items():
+        scheduler.reservation_jobs.open_to(reservation_id, access)
+    for reservation_id, names in state.fixed.items():
+        kept = reservations.get(reservation_id)
+        if kept is None or kept.state is not ReservationState.COMMITTED:
+            continue
+        known = [each for each in names if class_of_node(scheduler, each) == kept.resource_class]
+        if len(known) < len(names):
+            log.warning("reservation %s names nodes that the site lost", reservation_id)
+        fence_nodes(scheduler, kept, known, now)
 
 
 def restore_places(scheduler: LocalScheduler, state: SiteState) -> None:
@@ -100,5 +120,5 @@ def scheduler_job(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> J
         spec,
     )
     job.bound_to = jobs.bound_reservations.get(view.job_id, ())
-    job.is_held = view.job_id in jobs.awaiting
+    job.is_held = view.job_id in jobs.held or view.job_id in jobs.awaiting
     return job

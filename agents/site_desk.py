@@ -24,6 +24,7 @@ from gridcore.reservations import (
 )
 from gridio.alarms import Alarm
 from local_sched.admission import admit
+from local_sched.jobs import Job
 from local_sched.resource_managers.base import OutputStream
 from local_sched.user_reservations import SYSTEM_OWNER
 
@@ -85,8 +86,10 @@ class SiteDesk:
     async def bind_job(self, job_id: str, reservation_ids: Sequence[str]) -> None:
         """See ``SitePort``."""
         self._own_job(job_id)
+        waiting = self._agent.scheduler.waiting.get(job_id)
         for reservation_id in reservation_ids:
-            self._own_reservation(reservation_id)
+            if waiting is None or not self._admits(reservation_id, waiting):
+                self._own_reservation(reservation_id)
         listed = self._agent.jobs.bound_reservations.get(job_id, ())
         await self._bind_job(job_id, (*listed, *reservation_ids))
 
@@ -112,7 +115,7 @@ class SiteDesk:
                 )
             await agent.record([]).durable()
             return agent.view(known.job_id)
-        refusal = self._refuse(asked) or self._refuse_job(asked, owner)
+        refusal = self._refuse(asked, owner) or self._refuse_job(asked, owner)
         if refusal is not None:
             return refusal
         job_id = agent.jobs.next_id
@@ -301,11 +304,23 @@ class SiteDesk:
             return None
         return replace(answer, site=site, message=f"{site}: {answer.message}")
 
-    def _refuse(self, spec: JobSpec) -> Decline | None:
+    def _admits(self, reservation_id: str, job: Job) -> bool:
+        """True for a reservation of the site whose rule lets the job in, whoever owns it."""
+        kept = self._agent.calendar.reservations.get(reservation_id)
+        if kept is None or kept.owner != SYSTEM_OWNER:
+            return False
+        return not self._agent.scheduler.reservation_jobs.refuses(job, kept)
+
+    def _refuse(self, spec: JobSpec, owner: str) -> Decline | None:
         """Refusals that follow from the reservation the job names."""
         if not spec.reservation_id:
             return None
-        reservation = self._own_reservation(spec.reservation_id)
+        now = self._agent.clock.now()
+        job = Job("", spec.nodes, spec.limit_s, now, owner, spec.account, "", spec)
+        if self._admits(spec.reservation_id, job):
+            reservation = self._agent.calendar.get(spec.reservation_id)
+        else:
+            reservation = self._own_reservation(spec.reservation_id)
         site = self._agent.calendar.site
         if reservation.state is not ReservationState.COMMITTED:
             message = f"{site}: reservation {spec.reservation_id} is {reservation.state}"

@@ -11,7 +11,9 @@ from types import MappingProxyType
 from typing import Final
 
 from gridcore.instants import Instant
+from local_sched.reservation_jobs import AccessRule
 from local_sched.scheduler_config import SchedulerMode
+from local_sched.standing_reservations import StandingReservation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,50 @@ class PlacesTold:
     places: tuple[tuple[str, Instant], ...]
 
 
-SiteEvent = ModeChanged | NodeChanged | StandingSkipped | NoticeGiven | HookBegun | PlacesTold
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesFixed:
+    """A reservation of the site, granted in the same breath, is of these nodes and no others."""
+
+    reservation_id: str
+    node_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessGiven:
+    """Jobs of the open queue may use a reservation of the site."""
+
+    reservation_id: str
+    access: AccessRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingDeclared:
+    """An administrator makes a standing reservation; one of the same name is replaced."""
+
+    rule: StandingReservation
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingWithdrawn:
+    """An administrator takes a standing reservation back."""
+
+    name: str
+    at: Instant
+
+
+SiteEvent = (
+    ModeChanged
+    | NodeChanged
+    | StandingSkipped
+    | NoticeGiven
+    | HookBegun
+    | PlacesTold
+    | NodesFixed
+    | AccessGiven
+    | StandingDeclared
+    | StandingWithdrawn
+)
 
 SITE_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
     {
@@ -75,5 +120,9 @@ SITE_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "notice-given": NoticeGiven,
         "hook-begun": HookBegun,
         "places-told": PlacesTold,
+        "nodes-fixed": NodesFixed,
+        "access-given": AccessGiven,
+        "standing-declared": StandingDeclared,
+        "standing-withdrawn": StandingWithdrawn,
     }
 )

@@ -6,16 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from agents.site_events import (
+    AccessGiven,
     HookBegun,
     ModeChanged,
     NodeChanged,
+    NodesFixed,
     NoticeGiven,
     PlacesTold,
     SiteEvent,
+    StandingDeclared,
     StandingSkipped,
+    StandingWithdrawn,
 )
 from gridcore.instants import Instant
+from local_sched.reservation_jobs import AccessRule
 from local_sched.scheduler_config import SchedulerMode
+from local_sched.standing_reservations import StandingReservation
 
 if TYPE_CHECKING:
     from local_sched.jobs import Job
@@ -34,6 +40,13 @@ class SiteState:
         """Reservation -> mails about its being broken."""
         self.begun: dict[str, Instant] = {}
         """Reservations whose prologue was run, and whose epilogue is still to come."""
+        self.fixed: dict[str, tuple[str, ...]] = {}
+        """Reservation of the site -> the nodes it is of; only where they were named."""
+        self.access: dict[str, AccessRule] = {}
+        """Reservation of the site -> who may use it; those of standing rules have that of the rule.
+        """
+        self.standing: dict[str, StandingReservation] = {}
+        """Standing reservations that administrators made, by name."""
         self.told: dict[str, Instant] = {}
         """Waiting job -> the planned start it was told last."""
 
@@ -56,6 +69,14 @@ class SiteState:
                 self.begun.pop(event.reservation_id, None)
             case PlacesTold():
                 self.told.update(event.places)
+            case NodesFixed():
+                self.fixed[event.reservation_id] = event.node_names
+            case AccessGiven():
+                self.access[event.reservation_id] = event.access
+            case StandingDeclared():
+                self.standing[event.rule.name] = event.rule
+            case StandingWithdrawn():
+                self.standing.pop(event.name, None)
 
     def forget_place(self, job_id: str) -> None:
         """The job waits no more."""
@@ -86,5 +107,13 @@ class SiteState:
                     yield NoticeGiven(reservation_id=reservation_id, at=now)
         for reservation_id, at in self.begun.items():
             yield HookBegun(reservation_id=reservation_id, is_epilogue=False, at=at)
+        for reservation_id, names in self.fixed.items():
+            if reservation_id in reservations:
+                yield NodesFixed(reservation_id=reservation_id, node_names=names)
+        for reservation_id, access in self.access.items():
+            if reservation_id in reservations:
+                yield AccessGiven(reservation_id=reservation_id, access=access)
+        for rule in self.standing.values():
+            yield StandingDeclared(rule=rule, at=now)
         if self.told:
             yield PlacesTold(places=tuple(self.told.items()))

@@ -7,6 +7,7 @@ All of it is journaled before it is done, so a restart does nothing twice.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from agents.reservation_hooks import ReservationHooks
@@ -17,7 +18,11 @@ from gridcore.profile import AvailabilityProfile
 from gridcore.reservations import Decline, Reservation, ReservationEvent, ReservationState
 from gridio.notify import Notice
 from local_sched.broken_reservations import BrokenReservation, NoticeBook, find_broken
-from local_sched.standing_reservations import REQUEST_PREFIX, keep_standing
+from local_sched.standing_reservations import (
+    REQUEST_PREFIX,
+    StandingReservation,
+    keep_standing,
+)
 from local_sched.user_reservations import SYSTEM_OWNER
 
 if TYPE_CHECKING:
@@ -46,7 +51,7 @@ class SiteUpkeep:
     def next_due(self) -> Instant | None:
         """When time alone gives something to do."""
         moments = [each for each in (self._notice_due,) if each is not None]
-        if self._rules.standing and self._standing_at is not None:
+        if self.standing() and self._standing_at is not None:
             moments.append(self._standing_at + STANDING_INTERVAL_S)
         return min(moments, default=None)
 
@@ -56,6 +61,22 @@ class SiteUpkeep:
 
     # -- standing reservations ---------------------------------------------------------------------
 
+    def standing(self) -> tuple[StandingReservation, ...]:
+        """The rules of the configuration, and those that administrators made; of two with one name
+        the configuration's.
+        """
+        configured = self._rules.standing
+        if not self._agent.state.standing:
+            return configured
+        taken = {each.name for each in configured}
+        made = self._agent.state.standing.values()
+        return (*configured, *(each for each in made if each.name not in taken))
+
+    def standing_changed(self, now: Instant) -> None:
+        """An administrator made or took back a rule: its instances follow at once."""
+        self._standing_at = None
+        self.keep_standing(now)
+
     def keep_standing(self, now: Instant) -> None:
         """Make the instances that are missing, take back those that no rule wants any more. Called
         in every iteration, works once a minute.
@@ -64,9 +85,9 @@ class SiteUpkeep:
         if before is not None and before <= now < before + STANDING_INTERVAL_S:
             return
         first_time, self._standing_at = before is None, now
-        agent, rules = self._agent, self._rules.standing
+        agent, rules = self._agent, self.standing()
         if first_time or rules:
-            self._look_at_instances(now)
+            self._look_at_instances(rules, now)
         if not rules:
             return
         decision = keep_standing(
@@ -79,18 +100,14 @@ class SiteUpkeep:
         )
         self._tell_missing({(name, start): why for name, start, why in decision.missing})
 
-    def _look_at_instances(self, now: Instant) -> None:
+    def _look_at_instances(self, rules: Sequence[StandingReservation], now: Instant) -> None:
         """Those that were cancelled stay so, those that no rule wants are released, and all are
         open to whom their rules admit, the running ones too (a restart forgets that).
         """
         agent = self._agent
         horizon_s = agent.calendar.rules.horizon_s
-        wanted = {
-            request_id
-            for rule in self._rules.standing
-            for _, request_id in rule.instances(now, horizon_s)
-        }
-        access = {rule.prefix: rule.access for rule in self._rules.standing}
+        wanted = {request_id for rule in rules for _, request_id in rule.instances(now, horizon_s)}
+        access = {rule.prefix: rule.access for rule in rules}
         for each in list(agent.calendar.reservations.values()):
             request_id = each.request.request_id
             if each.owner != SYSTEM_OWNER or not request_id.startswith(REQUEST_PREFIX):
@@ -189,7 +206,8 @@ class SiteUpkeep:
         if kept is None:
             log.warning("reservation %s is forgotten; its epilogue is left out", key)
             return
-        self.hooks.run_soon(kept, ticket, is_epilogue=is_epilogue)
+        names = self._agent.state.fixed.get(key, ())
+        self.hooks.run_soon(kept, ticket, is_epilogue=is_epilogue, node_names=names)
 
     def _hook_failed(self, kept: Reservation, what: str, fault: GridError) -> None:
         log.error("the %s of reservation %s failed: %s", what, kept.reservation_id, fault)

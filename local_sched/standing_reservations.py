@@ -123,6 +123,8 @@ class StandingReservation:
     features: tuple[str, ...] = ()
     access: AccessRule = field(default_factory=AccessRule)
     """Jobs that may use it; the default: those that are bound to it by name."""
+    serial: int = 0
+    """Tells a rule from an earlier one of the same name, so that it makes instances of its own."""
 
     def __post_init__(self) -> None:
         check_id("name of a standing reservation", self.name)
@@ -153,6 +155,8 @@ class StandingReservation:
     def request(self, start: Instant) -> ReservationRequest:
         """The request of one instance: all nodes, or as many as there are."""
         shape = f"{self.nodes} {self.duration_s} {self.account} {' '.join(self.features)}"
+        if self.serial:
+            shape += f" {self.serial}"
         return ReservationRequest(
             request_id=f"{self.prefix}{start}/{zlib.crc32(shape.encode()):08x}",
             account=self.account,
