@@ -8,7 +8,7 @@ the sites' books, and in the trip's log on the laptop how it came about.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,9 @@ from gridio.clock import Clock
 from gridio.connections import SiteConnection
 from gridio.ids import IdSource
 from gridio.notify import Notifier
+from travel_agent.amending import Amending
 from travel_agent.attending import attend, report
+from travel_agent.changing import Changed, TripChange, amend, requeue_jobs
 from travel_agent.grid_config import GridConfig, MachineEntry
 from travel_agent.histories import TripHistory, histories, history
 from travel_agent.legs import LegChange, LegOutput, LegWork
@@ -35,7 +37,6 @@ from travel_agent.resuming import Resumed, over, resume
 from travel_agent.setting_out import ask_only, queue_jobs, set_out
 from travel_agent.telling import tell_people
 from travel_agent.trip_folders import TripFolders, TripJournals
-from travel_agent.trip_log import find_trip
 
 ALTERNATIVES_TRIED_MAX: Final = 17
 """The metajob's own 16 at most, and one that a refusal offers."""
@@ -54,9 +55,11 @@ class TravelAgent:
         ids: IdSource,
         journals: TripJournals | None = None,
         notifier: Notifier | None = None,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """``journals``: where the trips' logs stand; default: in folders below ``state``.
         ``notifier``: how mail goes out; default: by the mail server of ``config``.
+        ``tell``: hears what the user should know beside the answers.
         """
         self.config = config
         self._office = Office(
@@ -66,6 +69,7 @@ class TravelAgent:
             ids=ids,
             journals=journals or TripFolders(state / "trips"),
             notifier=notifier or config.notifier(),
+            tell=tell,
         )
 
     async def close(self) -> None:
@@ -155,7 +159,21 @@ class TravelAgent:
 
     def history(self, wanted: str) -> TripHistory:
         """One trip step by step, from its log."""
-        return history(self._office, find_trip(self._office.journals, wanted, self._office.clock))
+        return history(self._office, self._office.find(wanted))
+
+    async def amend(
+        self,
+        wanted: str,
+        change: TripChange,
+        *,
+        base: Path | None = None,
+        listener: Listener = deaf,
+    ) -> Changed:
+        """Change a booked trip as a whole: another window, another size, another metajob. The old
+        is not let go before all of the new is held; a refusal leaves it as it was. ``base``: where
+        relative paths of files to stage in begin.
+        """
+        return await amend(self._office, wanted, change, base or Path(), listener)
 
     async def cancel(self, wanted: str, *, listener: Listener = deaf) -> Itinerary:
         """Undo a trip at every site: jobs are stopped, reservations released."""
@@ -167,6 +185,10 @@ class TravelAgent:
             metajob = self._office.metajob_of(log)
             if metajob.is_race:
                 return await call_off_race(self._office, metajob, log, listener)
+            await Amending(self._office, log, listener).settle(is_cancelled=True)
+            if log.story.itinerary().state.is_over:
+                return story.itinerary()
+            metajob = self._office.metajob_of(log)
             booking = self._office.booking(metajob, story.trip_id, log, listener)
             if story.state is TripState.PLANNED:
                 destinations = self._office.destinations(metajob)
@@ -186,12 +208,19 @@ class TravelAgent:
             metajob = self._office.metajob_of(log)
             if metajob.is_race:
                 return await resume_race(self._office, metajob, log, listener)
+            settled = await Amending(self._office, log, listener).settle()
+            metajob = self._office.metajob_of(log)
             destinations = self._office.destinations(metajob)
             booking = self._office.booking(metajob, log.story.trip_id, log, listener)
             answer = await resume(log.story, booking, destinations, log)
+            if settled:
+                answer = replace(answer, found="a change was not finished", done=settled)
             if answer.itinerary.state is TripState.BOOKED:
                 work = LegWork(metajob, destinations, listener=listener)
-                itinerary = await queue_jobs(answer.itinerary, work, Path(), log)
+                if log.story.is_amended:
+                    itinerary = await requeue_jobs(self._office, log, Path(), listener)
+                else:
+                    itinerary = await queue_jobs(answer.itinerary, work, Path(), log)
                 jobs = {leg.name: leg.job_id for leg in itinerary.legs}
                 if jobs != {leg.name: leg.job_id for leg in answer.itinerary.legs}:
                     answer = replace(answer, done=f"{answer.done}; queued its jobs")

@@ -30,6 +30,7 @@ from travel_agent.office import Office
 from travel_agent.questions import TripQuestions
 from travel_agent.replacing import replacing
 from travel_agent.search_choice import check_search, choose_search
+from travel_agent.searches import SearchChoice
 from travel_agent.searching import Destination, Search, plan_text
 from travel_agent.trip_events import (
     AmendmentClosed,
@@ -71,7 +72,7 @@ class Amending:
         refusal = None
         for each in tries:
             search = choose_search(
-                self._office.config.search,
+                SearchChoice.SWEEP,
                 each,
                 destinations,
                 story.trip_id,
@@ -93,6 +94,8 @@ class Amending:
         """
         story, done = self._log.story, []
         amendment = story.amendment
+        if amendment is not None and is_cancelled and not story.is_undoing:
+            await self._log.write(UndoAsked(reason=CANCELLED))
         if amendment is not None and not amendment.attempt:
             await self._release_asked(amendment)
             await self._close("given up before it was decided")
@@ -165,7 +168,7 @@ class Amending:
             await self._close(message)
             return Decline(rule=DeclineRule.CHANGED, message=message)
         if wish is Outcome.ABORT:
-            await self._undo(amendment, CANCELLED)
+            await self._undo(amendment, self._log.story.message or CANCELLED)
             return None
         holds = self._holds(parts)
         answers = await asyncio.gather(*(holds.commit_leg(leg, is_decided=True) for leg in legs))
@@ -258,7 +261,7 @@ class Amending:
             message = "the trip has begun: what runs cannot be changed as a whole"
             return Decline(rule=DeclineRule.STATE, message=message)
         destinations = self._office.destinations(wanted)
-        check_search(self._office.config.search, wanted, destinations)
+        check_search(SearchChoice.SWEEP, wanted, destinations)
         known = self._destinations(story.metajob_json)
         for leg in story.legs:
             if known[leg.machine].only_sets or known[leg.machine].is_manager:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gridcore.errors import ConflictError, InputError, NotFoundError
 from gridcore.instants import Instant
 from gridcore.itineraries import Itinerary, Leg, LegState, TripState
 from gridcore.races import Race
@@ -40,7 +39,6 @@ from travel_agent.trip_events import (
 if TYPE_CHECKING:
     from gridio.clock import Clock
     from gridio.journal import Journal
-    from travel_agent.trip_folders import TripJournals
 
 CODEC: Final = EventCodec(TRIP_EVENTS)
 
@@ -98,6 +96,8 @@ class TripStory:
     is_undoing: bool = False
     legs: tuple[Leg, ...] = ()
     message: str = ""
+    is_amended: bool = False
+    """It is no longer as it was first booked, and its jobs may not know that yet."""
     amendment: Amendment | None = None
     dropped: tuple[DroppedLegs, ...] = ()
     """What has still to be released of what the trip once was."""
@@ -174,7 +174,7 @@ class TripStory:
             self.dropped = (*self.dropped, left)
         self.metajob_json, self.legs = amendment.metajob_json, event.legs
         self.attempt, self.acceptors = amendment.attempt, amendment.acceptors
-        self.amendment = None
+        self.amendment, self.is_amended = None, True
         self.asked.clear()
 
     def race_of(self, copy: str) -> Race:
@@ -235,29 +235,3 @@ class ForgetfulLog:
     async def write(self, event: TripLogEvent) -> None:
         """Remember as long as the process lives."""
         self.story.tell(event)
-
-
-def find_trip(journals: TripJournals, wanted: str, clock: Clock) -> str:
-    """The id of the trip that ``wanted`` names: an id, the unique beginning of one, or a trip's
-    name (the latest one of that name).
-    """
-    known = journals.trip_ids()
-    if wanted in known:
-        return wanted
-    starting = [each for each in known if each.startswith(wanted)]
-    if len(starting) == 1:
-        return starting[0]
-    if len(starting) > 1:
-        raise InputError(
-            f"{wanted!r} may be {len(starting)} trips", hint="give more of its beginning"
-        )
-    for trip_id in reversed(known):
-        try:
-            log = JournaledTripLog(journals.open(trip_id), clock)
-        except ConflictError:
-            continue
-        name = log.story.name
-        log.close()
-        if name == wanted:
-            return trip_id
-    raise NotFoundError(f"there is no trip {wanted!r}", hint="`gur status` lists them")

@@ -1,0 +1,198 @@
+"""From a user's wish to change a trip to the trip as it is then, with its jobs: ``gur amend``.
+
+``amending`` changes what is booked; here a wish becomes a metajob, and the legs' jobs learn who
+their companions are now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from gridcore.errors import ConflictError, GridError, InputError
+from gridcore.instants import Instant
+from gridcore.itineraries import Itinerary, Leg, TripState
+from gridcore.jobs import JobState
+from gridcore.metajobs import Metajob, UsagePattern
+from gridcore.reservations import Decline
+from travel_agent.amending import Amending
+from travel_agent.legs import LegWork
+from travel_agent.news import Listener
+from travel_agent.office import Office
+from travel_agent.setting_out import queue_jobs
+from travel_agent.trip_events import JobSubmitted
+from travel_agent.trip_log import JournaledTripLog
+
+UNDO_WITHIN_S: Final = 3.0
+"""How long an interrupted change (Ctrl-C) may take to release its holds before they expire."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TripChange:
+    """What is wanted otherwise; ``None`` keeps what the trip was booked with."""
+
+    earliest_start: Instant | None = None
+    latest_end: Instant | None = None
+    duration_s: int | None = None
+    nodes: int | None = None
+    metajob: Metajob | None = None
+    """Another metajob altogether; the fields above change that."""
+
+    def applied_to(self, old: Metajob) -> Metajob:
+        """The metajob as it is wanted from now on; ``InputError`` when it contradicts itself."""
+        wanted = old if self.metajob is None else replace(self.metajob, name=old.name)
+        is_pipeline = wanted.usage_pattern is UsagePattern.PIPELINE
+        if is_pipeline and (self.duration_s is not None or self.nodes is not None):
+            raise InputError(
+                "each stage of a pipeline has its own size and duration",
+                hint="change them in its file, and give that with --file",
+            )
+        start = wanted.earliest_start if self.earliest_start is None else self.earliest_start
+        end = wanted.latest_end if self.latest_end is None else self.latest_end
+        return replace(
+            wanted,
+            earliest_start=start,
+            latest_end=end,
+            duration_s=wanted.duration_s if self.duration_s is None else self.duration_s,
+            nodes_total=wanted.nodes_total if self.nodes is None else self.nodes,
+        )
+
+    @property
+    def moves(self) -> bool:
+        """True when the user says something about the time."""
+        return any(
+            each is not None for each in (self.earliest_start, self.latest_end, self.metajob)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """The trip as it is now, and why it is not what was wanted, if it is not."""
+
+    itinerary: Itinerary
+    decline: Decline | None = None
+
+
+async def amend(
+    office: Office, wanted_trip: str, change: TripChange, base: Path, listener: Listener
+) -> Changed:
+    """Change a booked trip as a whole; see ``amending``. A trip whose time the user leaves alone
+    keeps its start where that can be had.
+    """
+    log = office.open_log(wanted_trip)
+    try:
+        story = log.story
+        if story.state is not TripState.BOOKED or story.is_undoing:
+            raise ConflictError(
+                f"trip {story.trip_id} is {story.state}: only a booked trip can be changed",
+                hint=f"`gur resume {story.trip_id}` finishes what was interrupted",
+            )
+        amending = Amending(office, log, listener)
+        await amending.settle()
+        if office.metajob_of(log).is_race:
+            raise ConflictError(
+                "the copies of a race wait in queues, nothing of them is booked",
+                hint="cancel it and book it again",
+            )
+        wanted = change.applied_to(office.metajob_of(log))
+        wanted.check_still_possible(office.clock.now())
+        LegWork(wanted, office.destinations(wanted), listener=listener).check_files(base)
+        tries = [wanted] if change.moves else [*pinned(wanted, story.itinerary()), wanted]
+        return await change_trip(office, log, wanted, tries, "as its user wishes", base, listener)
+    finally:
+        log.close()
+
+
+async def change_trip(
+    office: Office,
+    log: JournaledTripLog,
+    wanted: Metajob,
+    tries: list[Metajob],
+    reason: str,
+    base: Path,
+    listener: Listener,
+) -> Changed:
+    """Change what is booked, then the jobs. What is interrupted before the decision is undone."""
+    amending = Amending(office, log, listener)
+    try:
+        decline = await amending.amend(wanted, tries, reason)
+    except (Exception, asyncio.CancelledError):
+        amendment = log.story.amendment
+        if amendment is not None and not amendment.attempt:
+            await _give_up(amending)
+        raise
+    if decline is not None:
+        return Changed(itinerary=log.story.itinerary(), decline=decline)
+    await finish_dropping(amending)
+    return Changed(itinerary=await requeue_jobs(office, log, base, listener))
+
+
+async def finish_dropping(amending: Amending) -> None:
+    """Release what a change left out. A site that cannot be told now is told by `gur resume`, and
+    asks before its leg starts; the change itself is done.
+    """
+    try:
+        await amending.settle()
+    except GridError:
+        return
+
+
+async def requeue_jobs(
+    office: Office, log: JournaledTripLog, base: Path, listener: Listener
+) -> Itinerary:
+    """Queue the jobs of new legs, and exchange those that wait with what is no longer true. The
+    old job ends before the new one comes: both in one reservation could run one after the other.
+    """
+    metajob, itinerary = office.metajob_of(log), log.story.itinerary()
+    work = LegWork(metajob, office.destinations(metajob), listener=listener)
+    attempt = log.story.attempt
+
+    async def exchange(leg: Leg) -> None:
+        if leg.job_id is None or work.task_of(leg) is None:
+            return
+        port = office.connection(leg.machine).site
+        (view,) = await port.jobs(job_ids=[leg.job_id])
+        wanted = work.job_spec(leg, itinerary, request_id=view.spec.request_id)
+        known = replace(view.spec, account=wanted.account)
+        if view.state in (JobState.QUEUED, JobState.CANCELLED) and known != wanted:
+            await port.cancel_job(leg.job_id)
+            again = f"{itinerary.trip_id}.{leg.name}.job.{attempt}"
+            job = await work.submit(leg, itinerary, request_id=again)
+            await log.write(JobSubmitted(leg=leg.name, job_id=job.job_id))
+
+    await asyncio.gather(*(exchange(leg) for leg in itinerary.legs))
+    return await queue_jobs(log.story.itinerary(), work, base, log)
+
+
+def pinned(wanted: Metajob, itinerary: Itinerary) -> list[Metajob]:
+    """The same wish with the start that the trip has; none where its window does not allow that."""
+    start = itinerary.start
+    if start is None:
+        return []
+    is_pipeline = wanted.usage_pattern is UsagePattern.PIPELINE
+    end = wanted.latest_end if is_pipeline else start + wanted.duration_s + wanted.guard_s
+    if start < wanted.earliest_start or end > wanted.latest_end:
+        return []
+    try:
+        return [replace(wanted, earliest_start=start, latest_end=end, alternatives=())]
+    except GridError:
+        return []
+
+
+async def _give_up(amending: Amending) -> None:
+    """Release the holds of a change that was interrupted before it was decided."""
+
+    async def undo() -> None:
+        async with asyncio.timeout(UNDO_WITHIN_S):
+            await amending.settle()
+
+    task = asyncio.ensure_future(undo())
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+    except (GridError, TimeoutError):
+        # The log knows what may be left; `gur resume` goes on from there.
+        return
