@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridcore.errors import GridError, InputError
-from simulator.search_cli import compare_search
 from simulator.processes.kills import kills
+from simulator.search_cli import compare_search
 from simulator.studies.command import study
 from simulator.torture_cli import crashes, torture
 from simulator.tree_cli import tree

@@ -1,0 +1,230 @@
+"""What was promised, kept and lost, when every daemon is dead: the same checkers as the
+simulation's, over the journals of real sites and laptops, and what only real processes show.
+
+Beside the simulation's rules: each leg's program itself wrote down when it began; what a laptop's
+log says was acknowledged must stand in the sites' journals; and a site whose journal was cut must
+have refused to start, or said by itself that promises may be forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from agents.agent_events import JobOver, JobRunning, JobStarting
+from gridcore.itineraries import Itinerary, Leg, TripState
+from gridcore.jobs import JobState
+from gridcore.reservations import ReservationState
+from simulator.chronicle import Violation
+from simulator.processes.found_books import FoundSite, FoundWorld, trips_in
+from simulator.site_ledger import ACKNOWLEDGED, COMMITTED, EARLY, HELD, OVER_COMMITTED, TWICE
+from simulator.trip_checkers import (
+    check_logs,
+    check_shown,
+    check_told,
+    check_trips,
+    trips_of,
+)
+from travel_agent.trip_events import JobSubmitted, TripBooked, TripDecided
+
+if TYPE_CHECKING:
+    from simulator.processes.disks import Cut
+    from simulator.processes.laptops import LiveLaptop
+
+OWNED_UP: Final = "a cut journal is owned up to"
+RESOLVED: Final = "every hold ends"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """All that was found."""
+
+    broken: list[Violation]
+    excused: list[Violation]
+    """Of trips that a cut journal had lost something of: what was cut off is gone."""
+    outcomes: dict[str, str]
+    doubt_longest_s: dict[str, float]
+    """By trip, from a hold to its end."""
+
+
+def examine(world: FoundWorld, cuts: Sequence[Cut], evidence: Path) -> Finding:
+    """Every check, on what everybody left."""
+    check_trips(world, None, is_final=True)
+    check_logs(world)
+    for laptop in world.laptops.values():
+        _check_told(world, laptop)
+        if laptop.shown is not None:
+            check_shown(world, laptop.trip_id, laptop.shown)
+        _check_acknowledged(world, laptop)
+    for site in world.sites.values():
+        _check_holds(world, site)
+        _check_starts(world, site)
+    _check_evidence(world, evidence)
+    touched: set[str] = set()
+    for cut in cuts:
+        _check_cut(world, cut)
+        touched |= trips_in(cut)
+    broken: list[Violation] = []
+    excused: list[Violation] = []
+    for violation in world.chronicle.violations:
+        is_excused = violation.rule != OWNED_UP and touched.intersection(violation.about)
+        (excused if is_excused else broken).append(violation)
+    outcomes = {trip_id: books.outcome() for trip_id, books in trips_of(world).items()}
+    return Finding(broken, excused, outcomes, _doubts(world))
+
+
+def _check_told(world: FoundWorld, laptop: LiveLaptop) -> None:
+    """Who was told BOOKED: every leg was committed."""
+    if not laptop.told_legs:
+        return
+    story = laptop.stories().get(laptop.trip_id)
+    legs = {leg.reservation_id: leg for leg in story.legs} if story is not None else {}
+    told = tuple(legs[key] for _, key in laptop.told_legs if key in legs)
+    if len(told) < len(laptop.told_legs):
+        text = f"{laptop.trip_id} was called booked with {laptop.told_legs}, its log has {legs}"
+        world.chronicle.broken(ACKNOWLEDGED, text, laptop.trip_id)
+    check_told(world, _as_booked(laptop, told))
+
+
+def _as_booked(laptop: LiveLaptop, legs: tuple[Leg, ...]) -> Itinerary:
+    plain = Itinerary(trip_id=laptop.trip_id, name=laptop.name, state=TripState.PLANNED, legs=legs)
+    return replace(plain, state=TripState.BOOKED)
+
+
+def _check_acknowledged(world: FoundWorld, laptop: LiveLaptop) -> None:
+    """What the laptop wrote down as granted stands in the sites' journals."""
+    legs: dict[str, Leg] = {}
+    for event in laptop.events():
+        if isinstance(event, TripDecided | TripBooked):
+            legs.update({leg.name: leg for leg in event.legs})
+            was = HELD if isinstance(event, TripDecided) else COMMITTED
+            for leg in event.legs:
+                _check_was(world, laptop.trip_id, leg, was)
+        elif isinstance(event, JobSubmitted):
+            site = legs[event.leg].site
+            if event.job_id not in world.sites[site].ledger.jobs:
+                text = f"{site} queued {event.job_id}, its journal does not know"
+                world.chronicle.broken(ACKNOWLEDGED, text, laptop.trip_id)
+
+
+def _check_was(world: FoundWorld, trip_id: str, leg: Leg, was: ReservationState) -> None:
+    promise = world.sites[leg.site].ledger.promises.get(leg.reservation_id or "")
+    trip = promise.reservation.request.trip if promise is not None else None
+    if promise is None or not promise.was(was) or trip is None or trip.trip_id != trip_id:
+        text = f"{leg.site} said {leg.reservation_id} is {was.value}, its journal does not"
+        world.chronicle.broken(ACKNOWLEDGED, text, trip_id)
+
+
+def _check_holds(world: FoundWorld, site: FoundSite) -> None:
+    for key, promise in site.ledger.promises.items():
+        if promise.state.is_live:
+            trip = promise.reservation.request.trip
+            about = [key, trip.trip_id] if trip is not None else [key]
+            text = f"{site.name}: {key} is still {promise.state.value}"
+            world.chronicle.broken(RESOLVED, text, *about)
+
+
+def _check_starts(world: FoundWorld, site: FoundSite) -> None:
+    """By the journal: no node has two jobs, nobody starts early or what was not committed."""
+    busy: dict[str, str] = {}
+    at: dict[str, JobStarting] = {}
+    for event in site.events:
+        match event:
+            case JobStarting():
+                at[event.job_id] = event
+                taken = [busy[node] for node in event.node_names if node in busy]
+                if taken:
+                    text = f"{site.name}: {event.job_id} takes a node of {taken[0]}"
+                    world.chronicle.broken(OVER_COMMITTED, text, *_trip_at(site, event))
+                busy.update(dict.fromkeys(event.node_names, event.job_id))
+            case JobRunning():
+                _check_start(world, site, at[event.job_id], event.started_precise)
+            case JobOver():
+                for node in [node for node, job in busy.items() if job == event.job_id]:
+                    del busy[node]
+
+
+def _check_start(world: FoundWorld, site: FoundSite, starting: JobStarting, started: float) -> None:
+    promise = site.ledger.promises.get(starting.reservation_id)
+    if promise is None:
+        return
+    if started < promise.reservation.start or not promise.was(COMMITTED):
+        text = f"{site.name}: {starting.job_id} began at {started:.3f}"
+        world.chronicle.broken(EARLY, text, *_trip_at(site, starting))
+
+
+def _trip_at(site: FoundSite, starting: JobStarting) -> list[str]:
+    promise = site.ledger.promises.get(starting.reservation_id)
+    trip = promise.reservation.request.trip if promise is not None else None
+    return [trip.trip_id] if trip is not None else [starting.job_id]
+
+
+def _check_evidence(world: FoundWorld, evidence: Path) -> None:
+    """By the programs themselves: each began once at the most, not before its time, and did begin
+    when its job is said to have ended well.
+    """
+    began = {
+        each.name: [float(line) for line in each.read_text().split()]
+        for each in sorted(evidence.iterdir())
+    }
+    for site in world.sites.values():
+        for trip_id, promise in site.ledger.of_trips():
+            moments = began.get(f"{trip_id}.{site.name}", [])
+            if len(moments) > 1:
+                text = f"{trip_id} ran {len(moments)} times at {site.name}"
+                world.chronicle.broken(TWICE, text, trip_id)
+            if promise.was(COMMITTED) and moments and moments[0] < promise.reservation.start:
+                text = f"{trip_id} ran at {site.name} from {moments[0]:.3f}"
+                world.chronicle.broken(EARLY, text, trip_id)
+        for job in site.ledger.jobs.values():
+            over, inside = job.over, job.starting and job.starting.reservation_id
+            held = site.ledger.promises.get(inside or "")
+            trip = held.reservation.request.trip if held is not None else None
+            if over is None or trip is None:
+                continue
+            is_good = over.state is JobState.COMPLETED and over.exit_code == 0
+            if is_good and not began.get(f"{trip.trip_id}.{site.name}"):
+                text = f"{site.name} says {job.job_id} ran, its program never did"
+                world.chronicle.broken(ACKNOWLEDGED, text, trip.trip_id)
+    _check_uncommitted(world, began)
+
+
+def _check_uncommitted(world: FoundWorld, began: Mapping[str, Iterable[float]]) -> None:
+    """What ran had been committed."""
+    committed = {
+        f"{trip_id}.{site.name}"
+        for site in world.sites.values()
+        for trip_id, promise in site.ledger.of_trips()
+        if promise.was(COMMITTED)
+    }
+    for name in began:
+        if name not in committed:
+            trip_id = name.partition(".")[0]
+            world.chronicle.broken(EARLY, f"{name} ran and was never committed", trip_id)
+
+
+def _check_cut(world: FoundWorld, cut: Cut) -> None:
+    """A daemon whose journal was cut refuses, goes on with a prefix of it, and is loud about what
+    it knows to be lost.
+    """
+    about = f"cut {cut.number} of {cut.site}"
+    if cut.kept is None:
+        if "journal" not in cut.words or "Traceback" in cut.words:
+            text = f"{about}: it does not start, and says only {cut.words[-500:]!r}"
+            world.chronicle.broken(OWNED_UP, text, cut.site)
+        return
+    if cut.kept < min(cut.noted, len(cut.before)) and not cut.is_owned_up:
+        text = f"{about}: {len(cut.lost)} records are lost, and it says nothing"
+        world.chronicle.broken(OWNED_UP, text, cut.site)
+
+
+def _doubts(world: FoundWorld) -> dict[str, float]:
+    doubts: dict[str, float] = {}
+    for site in world.sites.values():
+        for trip_id, promise in site.ledger.of_trips():
+            begun, ended = promise.since(HELD), promise.ended_at
+            if begun is not None and ended is not None:
+                doubts[trip_id] = max(doubts.get(trip_id, 0.0), ended - begun)
+    return doubts

@@ -1,0 +1,327 @@
+"""Real processes, round after round: a trip is booked and something goes wrong.
+
+Daemons are restarted as a service manager would, laptops are opened again by their users or never.
+When all rounds are over everybody comes back, every command is said until it ends well, every trip
+comes to its end; then the daemons are stopped, and ``found_books`` reads what they left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gridcore.itineraries import TripState
+from gridcore.timetext import format_utc
+from gridio.clock import Clock
+from simulator.processes.disks import Cut
+from simulator.processes.laptops import (
+    EXIT_DECLINED,
+    KILLED,
+    Command,
+    LiveLaptop,
+    Said,
+    Typist,
+    sentenced,
+)
+from simulator.processes.live_grid import PASS_S, LiveGrid, LiveSite
+from simulator.processes.rounds import LATER_S, Return, RoundPlan, Trouble
+
+RESTART_PAUSE_S: Final = 0.5
+"""A service manager tries again after this."""
+TRIES_MAX: Final = 12
+ASK_AGAIN_S: Final = 2.0
+END_MARGIN_S: Final = 6.0
+"""After the last leg's end: jobs are told over, reservations completed."""
+
+
+@dataclass(slots=True)
+class RoundResult:
+    """What came of one round."""
+
+    plan: RoundPlan
+    laptop: LiveLaptop
+    is_reached: bool = False
+    """False: the command ended before its point came."""
+
+
+@dataclass(slots=True)
+class CampaignRecord:
+    """What happened, beside what the journals say."""
+
+    rounds: list[RoundResult] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
+    broken: list[tuple[str, str, str]] = field(default_factory=list)
+    """(rule, text, about): what was seen to be wrong while it lived."""
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+class Campaign:
+    """All rounds over one grid."""
+
+    def __init__(self, grid: LiveGrid, typist: Typist, clock: Clock) -> None:
+        self.grid = grid
+        self.record = CampaignRecord()
+        self._typist = typist
+        self._clock = clock
+
+    async def play(self, plan: RoundPlan) -> None:
+        """One round."""
+        folder = self.grid.folder.root / "laptops" / f"{plan.number}"
+        folder.mkdir(parents=True)
+        laptop = LiveLaptop(f"laptop-{plan.number}", folder)
+        result = RoundResult(plan, laptop)
+        self.record.rounds.append(result)
+        trip = folder / "trip.toml"
+        trip.write_text(self._metajob(plan))
+        words = ["book", str(trip), "--json"]
+        if plan.strikes == "cancel":
+            said = await self._typed(laptop, *words)
+            laptop.hear(said)
+            laptop.wants_cancel = True
+            words = ["cancel", laptop.trip_id or "none", "--json"]
+        if plan.strikes == "book" or laptop.state is TripState.BOOKED:
+            said = await self._strike(result, words)
+            self._judge(laptop, said)
+            laptop.hear(said)
+        await self._come_back(plan, laptop, said)
+        if plan.is_cancelled and laptop.state is TripState.BOOKED:
+            laptop.wants_cancel, laptop.is_settled = True, False
+            await self.settle(laptop, tries=1)
+
+    def note_broken(self, rule: str, text: str, about: str) -> None:
+        """Something is wrong, and was seen while it lived."""
+        self.record.broken.append((rule, text, about))
+
+    # -- trouble -----------------------------------------------------------------------------------
+
+    async def _strike(self, result: RoundResult, words: list[str]) -> Said:
+        """A command, and its trouble at the same time; returns when both are over."""
+        plan, laptop = result.plan, result.laptop
+        site = self.grid.sites[plan.site]
+        more = None
+        if plan.trouble is Trouble.LAPTOP_AT_WRITE:
+            more = sentenced(laptop, plan.stage, plan.laptop_write)
+        if plan.trouble is Trouble.SITE_AT_WRITE:
+            site.sentence(plan.stage, plan.site_write)
+        command = self._typist.type(laptop, *words, more=more)
+        said, _ = await asyncio.gather(
+            command.ended(self._clock), self._make_trouble(result, site, command)
+        )
+        if plan.trouble is Trouble.LAPTOP_AT_WRITE:
+            result.is_reached = said.code == KILLED
+        return said
+
+    async def _make_trouble(self, result: RoundResult, site: LiveSite, command: Command) -> None:
+        plan = result.plan
+        match plan.trouble:
+            case Trouble.SITE_AT_WRITE:
+                await self._until(lambda: command.code is not None or not site.is_alive())
+                site.spare()
+                result.is_reached = not site.is_alive()
+                if result.is_reached:
+                    await self._back_after(site, plan.lasts_s)
+            case Trouble.SITE_AT_MOMENT:
+                await self._rest(plan.moment_s)
+                await self._die(result, site, command)
+                await self._back_after(site, plan.lasts_s)
+            case Trouble.LAPTOP_AT_MOMENT:
+                await self._rest(plan.laptop_moment_s)
+                result.is_reached = command.signal(signal.SIGKILL)
+            case Trouble.BOTH:
+                await asyncio.gather(
+                    self._kill_laptop(plan, command), self._kill_site(result, site, command)
+                )
+            case Trouble.SITE_STOPPED:
+                await self._rest(plan.moment_s)
+                result.is_reached = command.code is None
+                site.pause()
+                await self._rest(plan.lasts_s)
+                site.go_on()
+            case Trouble.LAPTOP_STOPPED:
+                await self._rest(plan.laptop_moment_s)
+                result.is_reached = command.signal(signal.SIGSTOP)
+                await self._rest(plan.lasts_s)
+                command.signal(signal.SIGCONT)
+            case Trouble.CUT_JOURNAL:
+                await self._rest(plan.moment_s)
+                await self._die(result, site, command)
+                await self._cut(plan, site)
+            case Trouble.FULL_DISK:
+                await self._fill(result, site, command)
+            case Trouble.OLDER_CLOCK:
+                await self._rest(plan.moment_s)
+                await self._die(result, site, command)
+                await self._start(site, behind_s=plan.behind_s)
+                await self._until(lambda: command.code is not None)
+                site.kill()
+                await self._start(site)
+
+    async def _die(self, result: RoundResult, site: LiveSite, command: Command) -> None:
+        command.look()
+        result.is_reached = command.code is None
+        site.kill()
+
+    async def _kill_laptop(self, plan: RoundPlan, command: Command) -> None:
+        await self._rest(plan.laptop_moment_s)
+        command.signal(signal.SIGKILL)
+
+    async def _kill_site(self, result: RoundResult, site: LiveSite, command: Command) -> None:
+        await self._rest(result.plan.moment_s)
+        await self._die(result, site, command)
+        await self._back_after(site, result.plan.lasts_s)
+
+    async def _cut(self, plan: RoundPlan, site: LiveSite) -> None:
+        """Cut the dead daemon's journal and start it on what is left; if it refuses, put the copy
+        back, as its message says.
+        """
+        cut = site.journal.cut(
+            site.name, len(self.record.cuts), plan.cut_part, in_log=plan.cut_in_log
+        )
+        self.record.cuts.append(cut)
+        told = site.log.stat().st_size
+        if await site.start():
+            cut.goes_on_with(site.records())
+        cut.words = site.said_since(told)
+        cut.is_owned_up = "older than what was promised" in cut.words
+        if cut.kept is None:
+            site.journal.restore()
+            await self._start(site)
+
+    async def _fill(self, result: RoundResult, site: LiveSite, command: Command) -> None:
+        """A full disk for a while; the daemon ends when it cannot write, and is started again."""
+        await self._rest(result.plan.moment_s)
+        command.look()
+        result.is_reached = command.code is None
+        site.disk.fill(site.pid)
+        deadline = self._clock.now_precise() + result.plan.lasts_s
+        while self._clock.now_precise() < deadline:
+            if not site.is_alive():
+                self.record.counts["daemons that ended on a full disk"] += 1
+                if site.disk.is_mounted:
+                    await site.start()
+                await self._rest(RESTART_PAUSE_S)
+            await self._rest(PASS_S)
+        site.disk.empty(site.pid)
+        if not site.is_alive():
+            await self._start(site)
+
+    async def _back_after(self, site: LiveSite, seconds: float) -> None:
+        await self._rest(seconds)
+        await self._start(site)
+
+    async def _start(self, site: LiveSite, *, behind_s: float = 0.0) -> None:
+        """As a service manager does: again and again, and it is a fault when it never serves."""
+        for _ in range(TRIES_MAX):
+            if site.is_alive() or await site.start(behind_s=behind_s):
+                return
+            await self._rest(RESTART_PAUSE_S)
+        self.note_broken("everybody comes back", site.last_words(), site.name)
+
+    # -- the user ----------------------------------------------------------------------------------
+
+    async def _come_back(self, plan: RoundPlan, laptop: LiveLaptop, said: Said) -> None:
+        """The user opens the laptop again, if the command did not end well."""
+        laptop.find_trip()
+        if said.code in (0, EXIT_DECLINED):
+            laptop.is_settled = True
+        elif said.code == KILLED and plan.back is Return.NEVER:
+            laptop.is_lost = True
+        else:
+            if plan.back is Return.LATER:
+                await self._rest(LATER_S)
+            await self.settle(laptop, tries=1)
+
+    async def settle(self, laptop: LiveLaptop, *, tries: int) -> None:
+        """Type what is left to type, until it ends well."""
+        for attempt in range(tries):
+            if laptop.is_lost or laptop.is_settled:
+                return
+            if attempt:
+                await self._rest(ASK_AGAIN_S)
+            if not laptop.find_trip():
+                laptop.is_settled = True  # Nothing was begun.
+                return
+            is_booked = laptop.state is TripState.BOOKED
+            verb = "cancel" if laptop.wants_cancel and is_booked else "resume"
+            said = await self._typed(laptop, verb, laptop.trip_id, "--json")
+            self._judge(laptop, said)
+            laptop.hear(said)
+            if said.code in (0, EXIT_DECLINED):
+                laptop.is_settled = not (
+                    laptop.wants_cancel and laptop.state is TripState.BOOKED and verb == "resume"
+                )
+            elif self._is_over(laptop):
+                self.record.counts["resumed when it was over"] += 1
+                laptop.is_settled = True
+
+    def _is_over(self, laptop: LiveLaptop) -> bool:
+        """True when the time of every leg has come: jobs can be queued for it no more."""
+        legs = [leg for story in laptop.stories().values() for leg in story.legs]
+        return bool(legs) and all(leg.start <= self._clock.now() for leg in legs)
+
+    def _judge(self, laptop: LiveLaptop, said: Said) -> None:
+        if "Traceback" in said.err or said.code == -signal.SIGALRM:
+            text = said.err.strip().splitlines()[-1] if said.err.strip() else "no word"
+            self.note_broken("commands end well", text, laptop.trip_id or laptop.name)
+
+    async def _typed(self, laptop: LiveLaptop, *words: str) -> Said:
+        return await self._typist.type(laptop, *words).ended(self._clock)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    async def come_to_rest(self) -> None:
+        """Everybody is back, every command has ended well, every trip's time is over."""
+        for site in self.grid.sites.values():
+            if not site.is_alive():
+                await self._start(site)
+        for result in self.record.rounds:
+            await self.settle(result.laptop, tries=TRIES_MAX)
+            if not (result.laptop.is_settled or result.laptop.is_lost):
+                text = f"{result.laptop.name}: `gur resume` does not succeed"
+                self.note_broken("commands end well", text, result.laptop.trip_id)
+        ends = [site.last_end() for site in self.grid.sites.values()]
+        await self._clock.sleep_until(max(ends) + END_MARGIN_S)
+
+    async def look_at_status(self) -> None:
+        """What ``gur status`` shows of each trip, typed by its user. It may write down that a trip
+        is over, so the logs are read before.
+        """
+        for result in self.record.rounds:
+            laptop = result.laptop
+            laptop.keep_log()
+            if laptop.is_lost or not laptop.trip_id:
+                continue
+            said = await self._typed(laptop, "status", laptop.trip_id, "--json")
+            self._judge(laptop, said)
+            if said.code == 0:
+                laptop.shown = TripState(said.answer["state"])
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _metajob(self, plan: RoundPlan) -> str:
+        """A program at each leg that writes down when it began."""
+        earliest = int(self._clock.now_precise() + plan.lead_s)
+        place = self.grid.evidence
+        line = f"date +%s.%N >> '{place}'/$GRID_TRIP.$GRID_SITE; sleep 0.5"
+        machines = "".join(
+            f'[[machines]]\nname = "{site}"\nnodes_min = {plan.nodes}\nnodes_max = {plan.nodes}\n'
+            for site in plan.legs
+        )
+        return (
+            f'name = "round-{plan.number}"\nusage_pattern = "multiple"\n'
+            f'nodes_total = {plan.nodes * len(plan.legs)}\nduration = "{plan.duration_s}s"\n'
+            f'earliest_start = "{format_utc(earliest)}"\n'
+            f'latest_end = "{format_utc(earliest + 3600)}"\n'
+            f'[task]\ncommand = ["/bin/sh", "-c", """{line}"""]\n{machines}'
+        )
+
+    async def _rest(self, seconds: float) -> None:
+        await self._clock.sleep_until(self._clock.now_precise() + seconds)
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            await self._rest(PASS_S)

@@ -1,0 +1,128 @@
+"""What real processes left, as a world that the checkers can look at.
+
+The sites' journals are read into the same ledgers, and the laptops' logs into the same stories, as
+in a simulated world (``site_ledger``, ``trip_checkers``).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from agents.node_agent import CODEC
+from gridcore.calendar_events import ReservationChanged, ReservationGranted
+from gridio.journal import Record
+from simulator.chronicle import Chronicle
+from simulator.processes.disks import Cut
+from simulator.processes.laptops import LiveLaptop
+from simulator.processes.live_grid import ClockSpan
+from simulator.site_ledger import SiteLedger
+from simulator.virtual_clock import WORLD_BEGIN
+
+TRIP_NAME: Final = re.compile(rb"trip-[0-9a-z]{26}")
+
+
+class ReadingTime:
+    """The second of the record that is being read."""
+
+    def __init__(self) -> None:
+        self.is_ending = False
+        self._now_s = 0.0
+
+    def set_to(self, second: float) -> None:
+        """The next record."""
+        self._now_s = second
+
+    def time(self) -> float:
+        """Seconds since the beginning of all worlds, by the true clock."""
+        return self._now_s
+
+
+class FoundClock:
+    """How a site's clock was set, by the records that it wrote meanwhile."""
+
+    def __init__(self, spans: Sequence[ClockSpan]) -> None:
+        self._spans = list(spans)
+        self._changes: list[tuple[float, float]] = []
+        """(true second, ahead by)."""
+
+    def behind_at(self, number: int) -> float:
+        """How far it was behind when record ``number`` (from 0) was written."""
+        counts = [span.after_records for span in self._spans]
+        return self._spans[max(0, bisect_right(counts, number) - 1)].behind_s
+
+    def note(self, second: float, behind_s: float) -> None:
+        """At this true second it was so far behind."""
+        if not self._changes or self._changes[-1][1] != -behind_s:
+            self._changes.append((second, -behind_s))
+
+    def offset_s(self, at_s: float | None = None) -> float:
+        """See ``CheckedClock``."""
+        if not self._changes:
+            return 0.0
+        times = [second for second, _ in self._changes]
+        last = len(times) if at_s is None else bisect_right(times, at_s)
+        return self._changes[max(0, last - 1)][1]
+
+
+class FoundSite:
+    """A site by its journal."""
+
+    def __init__(
+        self,
+        name: str,
+        nodes: int,
+        records: Iterable[Record],
+        spans: Sequence[ClockSpan],
+        chronicle: Chronicle,
+        time: ReadingTime,
+    ) -> None:
+        self.name = name
+        self.clock = FoundClock(spans)
+        self.ledger = SiteLedger(name, nodes, chronicle, time)
+        self.records = list(records)
+        self.events = [CODEC.decode(record) for record in self.records]
+        for number, record in enumerate(self.records):
+            behind_s = self.clock.behind_at(number)
+            second = record.at - WORLD_BEGIN + behind_s
+            self.clock.note(second, behind_s)
+            time.set_to(second)
+            self.ledger.written([record])
+
+
+class FoundWorld:
+    """All of it, see ``checked_world.CheckedWorld``."""
+
+    def __init__(self, laptops: Mapping[str, LiveLaptop], storm_ends_at: float) -> None:
+        self.time = ReadingTime()
+        self.chronicle = Chronicle(self.time)
+        self.sites: dict[str, FoundSite] = {}
+        self.laptops = dict(laptops)
+        self.storm_ends_s = storm_ends_at - WORLD_BEGIN
+
+    def add_site(
+        self, name: str, nodes: int, records: Iterable[Record], spans: Sequence[ClockSpan] = ()
+    ) -> FoundSite:
+        """Read a site's journal."""
+        known = spans or [ClockSpan(after_records=0, behind_s=0.0)]
+        site = FoundSite(name, nodes, records, known, self.chronicle, self.time)
+        self.sites[name] = site
+        return site
+
+
+def trips_in(cut: Cut) -> set[str]:
+    """The trips that a cut journal lost something of."""
+    trips: dict[str, str] = {}
+    for record in cut.before:
+        event = CODEC.decode(record)
+        if isinstance(event, ReservationGranted) and event.reservation.request.trip is not None:
+            trips[event.reservation.reservation_id] = event.reservation.request.trip.trip_id
+    found: set[str] = set()
+    for record in cut.lost:
+        found.update(each.decode() for each in TRIP_NAME.findall(record.body))
+        event = CODEC.decode(record)
+        if isinstance(event, ReservationChanged):
+            found.add(trips.get(event.reservation_id, ""))
+    return found - {""}

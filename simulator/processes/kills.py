@@ -1,0 +1,218 @@
+"""``gurlab kills``: the campaign from its seed to its table.
+
+Exit codes: 0 every promise was kept, 1 one was broken, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from gridcore.itineraries import TripState
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from simulator.chronicle import Violation
+    from simulator.processes.autopsy import Finding
+    from simulator.processes.campaign import CampaignRecord
+
+
+OUTCOMES: Final = ("BOOKED", "CANCELLED", "ABSENT", "TORN")
+
+
+@dataclass(slots=True)
+class Row:
+    """What came of the rounds of one kind of trouble."""
+
+    rounds: int = 0
+    reached: int = 0
+    points: set[str] = field(default_factory=set)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    doubt_longest_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything that is told."""
+
+    rows: dict[str, Row]
+    broken: list[Violation]
+    excused: int
+    """Broken by a cut journal alone."""
+    cuts: Counter[str]
+    counts: Mapping[str, int]
+    disk_kind: str
+
+
+def kills(
+    rounds: Annotated[int, typer.Option(min=1, help="Trips, and troubles.")] = 40,
+    seed: Annotated[int, typer.Option(min=0, help="Which troubles, where and when.")] = 1,
+    keep: Annotated[
+        Path | None, typer.Option(help="Copy all journals and logs there at the end.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False,
+) -> None:
+    """Kill, stop, starve and set back real daemons and laptops, and check every promise."""
+    from rich.console import Console
+
+    def tell(text: str) -> None:
+        if not as_json:
+            sys.stderr.write(f"{text}\n")
+
+    report = asyncio.run(_play(seed, rounds, keep, tell))
+    if as_json:
+        sys.stdout.write(json.dumps(as_object(report), indent=2) + "\n")
+    else:
+        Console().print(as_table(report))
+        for line in _notes(report):
+            Console().print(line, highlight=False)
+    for violation in report.broken:
+        sys.stderr.write(f"{violation}\n")
+    if report.broken:
+        raise typer.Exit(1)
+
+
+async def _play(seed: int, rounds: int, keep: Path | None, tell: Callable[[str], None]) -> Report:
+    from gridio.clock import SystemClock
+    from gridio.ids import RandomIds
+    from simulator.processes.campaign import Campaign
+    from simulator.processes.laptops import Typist
+    from simulator.processes.live_grid import USER, live_grid
+    from simulator.processes.live_state import ask_live
+    from simulator.processes.rounds import plan_round
+
+    clock = SystemClock()
+    with live_grid(clock, RandomIds(clock)) as grid:
+        await grid.start()
+        typist = Typist(grid.folder.user_config(USER))
+        campaign = Campaign(grid, typist, clock)
+        try:
+            for number in range(rounds):
+                plan = plan_round(seed, number)
+                tell(f"{number:4}  {plan.strikes:<6}  {plan.trouble}  {'+'.join(plan.legs)}")
+                await campaign.play(plan)
+            await campaign.come_to_rest()
+            ends_at = clock.now_precise()
+            await campaign.look_at_status()
+            live = await ask_live(grid, clock)
+            for site in grid.sites.values():
+                code = await site.end()
+                if code != 0:
+                    campaign.note_broken("daemons end well", f"{site.name}: code {code}", site.name)
+            finding = look(campaign, ends_at, live)
+        finally:
+            typist.close()
+            if keep is not None:
+                shutil.copytree(grid.folder.root, keep, ignore=_no_pipes)
+        return report_on(campaign.record, finding, grid.disk_kind)
+
+
+def look(campaign: Any, ends_at: float, live: Mapping[str, Any]) -> Finding:
+    """All checkers, over what everybody left."""
+    from simulator.processes.autopsy import examine
+    from simulator.processes.found_books import FoundWorld
+    from simulator.processes.live_grid import SITES
+    from simulator.processes.live_state import compare
+
+    grid, record = campaign.grid, campaign.record
+    laptops = {each.laptop.name: each.laptop for each in record.rounds}
+    world = FoundWorld(laptops, ends_at)
+    for rule, text, about in record.broken:
+        world.chronicle.broken(rule, text, about)
+    for name, site in grid.sites.items():
+        world.add_site(name, SITES[name], site.records(), site.spans)
+        compare(world.chronicle, site, live[name])
+        if "Traceback" in site.log.read_text("utf-8", "replace"):
+            world.chronicle.broken("no defects", f"{name} logs a traceback", name)
+    finding = examine(world, record.cuts, grid.evidence)
+    record.counts.update(world.chronicle.counts)
+    return finding
+
+
+def report_on(record: CampaignRecord, finding: Finding, disk_kind: str) -> Report:
+    """Rows by kind of trouble."""
+    rows: dict[str, Row] = {}
+    for result in record.rounds:
+        row = rows.setdefault(result.plan.trouble.value, Row())
+        trip_id = result.laptop.trip_id
+        row.rounds += 1
+        row.reached += result.is_reached
+        if result.is_reached:
+            row.points.add(result.plan.point)
+        outcome = finding.outcomes.get(trip_id, "ABSENT")
+        is_undone = outcome == "ABSENT" and result.laptop.state is TripState.CANCELLED
+        row.outcomes["CANCELLED" if is_undone else outcome] += 1
+        row.doubt_longest_s = max(row.doubt_longest_s, finding.doubt_longest_s.get(trip_id, 0.0))
+    cuts: Counter[str] = Counter()
+    for cut in record.cuts:
+        kind = "refused to start" if cut.kept is None else "went on with all"
+        cuts["lost records, and said so" if cut.lost and cut.is_owned_up else kind] += 1
+    return Report(rows, finding.broken, len(finding.excused), cuts, record.counts, disk_kind)
+
+
+def as_object(report: Report) -> dict[str, Any]:
+    """The report for scripts."""
+    return {
+        "disk": report.disk_kind,
+        "troubles": [
+            {
+                "trouble": trouble,
+                "rounds": row.rounds,
+                "reached": row.reached,
+                "points": len(row.points),
+                "outcomes": dict(sorted(row.outcomes.items())),
+                "doubt_longest_s": row.doubt_longest_s,
+            }
+            for trouble, row in report.rows.items()
+        ],
+        "cuts": dict(sorted(report.cuts.items())),
+        "counts": dict(sorted(report.counts.items())),
+        "excused": report.excused,
+        "broken": [str(each) for each in report.broken],
+    }
+
+
+def as_table(report: Report) -> Table:
+    """One row a kind of trouble."""
+    from rich.table import Table
+
+    table = Table(title="real processes, one trouble a trip", box=None)
+    table.add_column("trouble")
+    for name in ("rounds", "struck", "points", *(each.lower() for each in OUTCOMES), "doubt"):
+        table.add_column(name, justify="right")
+    for trouble, row in report.rows.items():
+        table.add_row(
+            trouble,
+            f"{row.rounds}",
+            f"{row.reached}",
+            f"{len(row.points)}",
+            *(f"{row.outcomes[each]}" for each in OUTCOMES),
+            f"{row.doubt_longest_s:.0f} s",
+        )
+    return table
+
+
+def _notes(report: Report) -> list[str]:
+    """What the table has no column for."""
+    found = [f"full disks: {report.disk_kind}"]
+    found += [f"journals cut that {what}: {count}" for what, count in sorted(report.cuts.items())]
+    found += [f"{what}: {count}" for what, count in sorted(report.counts.items())]
+    found.append(f"broken by a cut journal alone: {report.excused}")
+    found.append(f"broken promises: {len(report.broken)}")
+    return found
+
+
+def _no_pipes(folder: str, names: list[str]) -> list[str]:
+    """What cannot be copied, and what need not be."""
+    paths = {name: Path(folder) / name for name in names}
+    return [name for name, path in paths.items() if not (path.is_file() or path.is_dir())]

@@ -1,0 +1,296 @@
+"""Three real site daemons on loopback, which can be killed, stopped, starved and set back.
+
+Each is ``gurd agent`` in a process of its own (``mortal``), with the files of a site of its own in
+one temporary folder. Nothing here looks at what they promise.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from agents.node_agent import CODEC
+from gridcore.calendar_events import ReservationGranted
+from gridcore.errors import UnavailableError
+from gridio.authority import Authority
+from gridio.clock import Clock
+from gridio.gridmap import GridMap, grid_map_entry, write_grid_map
+from gridio.ids import IdSource
+from gridio.journal import Record
+from gridio.journal_file import read_records
+from gridio.private_files import make_private_folder
+from simulator.processes.disks import JournalFiles, SiteDisk, own_mounts
+from simulator.processes.mortal import BEHIND_VARIABLE, FATE_VARIABLE
+from travel_agent.demo_sites import LOOPBACK, GridFolder
+
+GRID: Final = "mortal"
+USER: Final = "ada"
+SITES: Final = {"alpha": 4, "beta": 3, "gamma": 2}
+"""Nodes by site: few, so that trips get into each other's way."""
+HOLD_S: Final = 3
+"""Longest life of a hold at these sites, so that nobody has to wait long for its end."""
+PASS_S: Final = 0.02
+START_WITHIN_S: Final = 60.0
+STOP_WITHIN_S: Final = 20.0
+CONTACT_PORT_FIRST: Final = 13_000
+CONTACT_PORTS: Final = 500
+DAEMON: Final = (sys.executable, "-m", "simulator.processes.mortal", "agent", "--exit-with-parent")
+READY_WORD: Final = "ready "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSpan:
+    """From this record of its journal on a site's clock was that far behind."""
+
+    after_records: int
+    behind_s: float
+
+
+class LiveSite:
+    """One site: its folder, and its daemon while there is one."""
+
+    def __init__(self, name: str, folder: GridFolder, clock: Clock, *, may_mount: bool) -> None:
+        self.name = name
+        self.folder = folder.site(name)
+        self.config = folder.site_config(name)
+        self.state = self.folder / "state"
+        self.state.mkdir(mode=0o700)
+        self.disk = SiteDisk(self.state, may_mount=may_mount)
+        self.journal = JournalFiles(self.state)
+        self.endpoint = ""
+        self.spans: list[ClockSpan] = []
+        self.starts = 0
+        self.is_damaged = False
+        """True while its daemon refuses to start."""
+        self._clock = clock
+        self._process: subprocess.Popen[bytes] | None = None
+        self._fate = self.folder / "fate"
+
+    # -- life and death ----------------------------------------------------------------------------
+
+    @property
+    def pid(self) -> int:
+        """Its process, which may be dead; 0: there never was one."""
+        return self._process.pid if self._process is not None else 0
+
+    def is_alive(self) -> bool:
+        """True while its daemon lives."""
+        return self._process is not None and self._process.poll() is None
+
+    async def start(self, *, behind_s: float = 0.0) -> bool:
+        """Start the daemon and wait until it serves; False: it ended instead, and its last words
+        are in its log.
+        """
+        out = self._launch(behind_s)
+        give_up_at = self._clock.now_precise() + START_WITHIN_S
+        while not out.read_text().startswith(READY_WORD):
+            if not self.is_alive():
+                return False
+            if self._clock.now_precise() > give_up_at:
+                raise UnavailableError(f"{self.name} does not start: {self.last_words()}")
+            await self.rest(PASS_S)
+        self._keep_endpoint(out.read_text().split()[1])
+        return True
+
+    def _launch(self, behind_s: float) -> Path:
+        """Start the process; where it says that it is ready."""
+        assert not self.is_alive(), f"{self.name} is up"
+        self.spare()
+        self._note_clock(behind_s)
+        self.starts += 1
+        out = self.folder / "daemon.out"
+        environment = {
+            **os.environ,
+            FATE_VARIABLE: str(self._fate),
+            BEHIND_VARIABLE: str(behind_s),
+            "GRPC_VERBOSITY": "NONE",
+        }
+        with out.open("wb") as stdout, self.log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                [*DAEMON, "--config", str(self.config)],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env=environment,
+                start_new_session=True,
+            )
+        return out
+
+    def kill(self) -> None:
+        """Kill -9; returns when it is dead."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    async def end(self) -> int:
+        """Ask it to stop, and wait for that; its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        give_up_at = self._clock.now_precise() + STOP_WITHIN_S
+        while self.is_alive():
+            if self._clock.now_precise() > give_up_at:
+                raise UnavailableError(f"{self.name} does not stop when it is asked")
+            await self.rest(PASS_S)
+        return self._process.returncode
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
+    def sentence(self, stage: str, number: int) -> None:
+        """It dies at a write from now on, see ``mortal``."""
+        beside = self._fate.with_suffix(".new")
+        beside.write_text(f"{stage} {number}")
+        beside.rename(self._fate)
+
+    def spare(self) -> None:
+        """It does not die by itself any more."""
+        self._fate.unlink(missing_ok=True)
+
+    async def rest(self, seconds: float) -> None:
+        """Let time pass."""
+        await self._clock.sleep_until(self._clock.now_precise() + seconds)
+
+    # -- what it left ------------------------------------------------------------------------------
+
+    @property
+    def log(self) -> Path:
+        """What it says, over all its lives."""
+        return self.folder / "daemon.log"
+
+    @property
+    def journal_file(self) -> Path:
+        """Its journal."""
+        return self.journal.path
+
+    def records(self) -> list[Record]:
+        """Everything in its journal, oldest first."""
+        return list(read_records(self.journal_file))
+
+    def last_end(self) -> float:
+        """When the last of what it ever granted ends, by the true clock."""
+        behind_s = max((each.behind_s for each in self.spans), default=0.0)
+        events = [CODEC.decode(record) for record in self.records()]
+        ends = [each.reservation.end for each in events if isinstance(each, ReservationGranted)]
+        return max(ends, default=0) + (behind_s if self.spans[-1].behind_s else 0.0)
+
+    def said_since(self, position: int) -> str:
+        """What it has written to its log since that was so long."""
+        with self.log.open("rb") as stream:
+            stream.seek(position)
+            return stream.read().decode("utf-8", "replace")
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        lines = self.log.read_text("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def _note_clock(self, behind_s: float) -> None:
+        last_s = self.spans[-1].behind_s if self.spans else 0.0
+        if self.spans and last_s == behind_s:
+            return
+        count = sum(1 for _ in read_records(self.journal_file)) if self.spans else 0
+        self.spans.append(ClockSpan(after_records=count, behind_s=behind_s))
+
+    def _keep_endpoint(self, endpoint: str) -> None:
+        """The same port again at the next start."""
+        if endpoint == self.endpoint:
+            return
+        self.endpoint = endpoint
+        text = self.config.read_text().replace(f'"{LOOPBACK}:0"', f'"{endpoint}"')
+        self.config.write_text(text)
+
+
+class LiveGrid:
+    """The sites, and the user who travels between them."""
+
+    def __init__(self, folder: GridFolder, sites: Sequence[LiveSite]) -> None:
+        self.folder = folder
+        self.sites = {each.name: each for each in sites}
+        self.evidence = folder.root / "evidence"
+        """Where each leg's program writes that it has begun."""
+        self.evidence.mkdir()
+
+    @property
+    def disk_kind(self) -> str:
+        """How a disk is made full here."""
+        is_mounted = all(each.disk.is_mounted for each in self.sites.values())
+        return "a file system of 32 MiB" if is_mounted else "a limit on the size of files"
+
+    async def start(self) -> None:
+        """All daemons, and the user's list of machines."""
+        for site in self.sites.values():
+            if not await site.start():
+                raise UnavailableError(f"{site.name} did not start: {site.last_words()}")
+        tables = [
+            f'[machines.{name}]\nsite = "{name}"\nendpoint = "{site.endpoint}"\n'
+            for name, site in self.sites.items()
+        ]
+        self.folder.user_config(USER).write_text('credential = "credential"\n' + "\n".join(tables))
+
+
+@contextmanager
+def live_grid(clock: Clock, ids: IdSource) -> Iterator[LiveGrid]:
+    """Found a grid in a folder of its own; nothing is started yet, and nothing is left behind."""
+    may_mount = own_mounts()
+    with TemporaryDirectory(prefix="gurlab-", ignore_cleanup_errors=True) as name:
+        folder = GridFolder(root=Path(name))
+        _lay_out(folder, ids, clock)
+        sites = [LiveSite(name, folder, clock, may_mount=may_mount) for name in SITES]
+        try:
+            yield LiveGrid(folder, sites)
+        finally:
+            for site in sites:
+                site.kill()
+                site.disk.remove()
+
+
+def _lay_out(folder: GridFolder, ids: IdSource, clock: Clock) -> None:
+    now = clock.now()
+    authority = Authority.create(folder.root / "authority", GRID, ids, now)
+    subject = authority.issue_user(USER, folder.user(USER) / "credential", now).subject
+    for number, (name, nodes) in enumerate(SITES.items()):
+        home = folder.site(name)
+        make_private_folder(home)
+        authority.issue_site(name, home / "credential", now, hosts=[LOOPBACK])
+        write_grid_map(home / "grid-mapfile", GridMap([grid_map_entry(subject, [USER])]))
+        first = CONTACT_PORT_FIRST + number * CONTACT_PORTS
+        folder.site_config(name).write_text(
+            f"""\
+[site]
+name = "{name}"
+listen = "{LOOPBACK}:0"
+contact_ports = "{first}-{first + CONTACT_PORTS - 1}"
+
+[calendar]
+hold_ttl_min_s = 1
+hold_ttl_max_s = {HOLD_S}
+
+[[classes]]
+name = "node"
+nodes = {nodes}
+
+[reservations]
+per_account = -1
+
+[queue]
+kill_grace_s = 1
+
+[host]
+run_as = "daemon"
+"""
+        )
