@@ -40,8 +40,8 @@ def open_travel_agent(
     """A travel agent as the user's configuration describes it.
 
     ``search``: which one looks for trips; default: as the configuration says. ``tell``: is told
-    when a site is reached by another way than the first. ``prompter``: answers what SSH servers
-    ask; without one they get keys only.
+    when a site is reached by another way than the first, and which of several trips is meant.
+    ``prompter``: answers what SSH servers ask; without one they get keys only.
     """
     clock = SystemClock()
     settings = config or load_grid_config()
@@ -49,7 +49,12 @@ def open_travel_agent(
         settings = replace(settings, search=search)
     connector = _Connector(settings, transport, tell, prompter, clock)
     return TravelAgent(
-        settings, state or state_folder(), connector.connect, clock=clock, ids=RandomIds(clock)
+        settings,
+        state or state_folder(),
+        connector.connect,
+        clock=clock,
+        ids=RandomIds(clock),
+        tell=tell,
     )
 
 

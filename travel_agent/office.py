@@ -22,8 +22,9 @@ from travel_agent.news import Listener
 from travel_agent.search_choice import choose_search
 from travel_agent.searches import SearchChoice
 from travel_agent.searching import Destination
+from travel_agent.trip_finding import find_trip
 from travel_agent.trip_folders import TripJournals
-from travel_agent.trip_log import JournaledTripLog, TripLog, find_trip
+from travel_agent.trip_log import JournaledTripLog, TripLog
 
 Connect = Callable[[MachineEntry], SiteConnection]
 """Makes the connection to a machine; the command line chooses the transport."""
@@ -41,6 +42,7 @@ class Office:
         ids: IdSource,
         journals: TripJournals,
         notifier: Notifier,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.config = config
         self.journals = journals
@@ -48,6 +50,7 @@ class Office:
         self.clock = clock
         self.ids = ids
         self._connect = connect
+        self._tell = tell
         self._connections: dict[tuple[str, ...], SiteConnection] = {}
 
     async def close(self) -> None:
@@ -106,9 +109,16 @@ class Office:
             listener=listener,
         )
 
+    def find(self, wanted: str) -> str:
+        """The id of the trip that ``wanted`` names; the user is told when it was a choice."""
+        found = find_trip(self.journals, wanted, self.clock)
+        if found.note:
+            self._tell(found.note)
+        return found.trip_id
+
     def open_log(self, wanted: str) -> JournaledTripLog:
         """The log of the trip that ``wanted`` names; nobody else writes it until it is closed."""
-        trip_id = find_trip(self.journals, wanted, self.clock)
+        trip_id = self.find(wanted)
         return JournaledTripLog(self.journals.open(trip_id), self.clock, trip_id=trip_id)
 
     def metajob_of(self, log: JournaledTripLog) -> Metajob:
