@@ -24,6 +24,7 @@ from typing import Final
 from urllib.parse import quote
 
 from gridio.journal import JournalDamaged, JournalFailed, Record
+from gridio.journal_append import is_appended, read_appended
 
 APPLICATION_ID: Final = 0x4752_4A31
 """Marks the file as a grid journal ("GRJ1") for this program and for ``file``."""
@@ -238,13 +239,16 @@ def chained(chain: int, kind: str, at: int, body: bytes) -> int:
 
 def read_records(path: Path) -> Iterator[Record]:
     """The records stored at `path`, on a connection of its own: also while a daemon owns and
-    writes the journal.
+    writes the journal. A file of ``journal_append`` is read as what it is.
 
     For replay, and for whoever checks a site's promises against its book. Changes nothing. Raises
     JournalDamaged.
     """
     if not path.exists():
         raise JournalFailed(f"there is no journal at {path}")
+    if is_appended(path):
+        yield from read_appended(path)
+        return
     try:
         # A read-only connection also leaves the log alone when it is the last one to close.
         connection = _connect(path, mode="ro")

@@ -4,18 +4,25 @@ never wait for each other.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gridcore.errors import ConflictError, InputError, NotFoundError
 from gridcore.reservations import check_id
 from gridio.journal import JournalLocked
+from gridio.journal_append import AppendJournal
 from gridio.journal_sqlite import SqliteJournal
 
 if TYPE_CHECKING:
     from gridio.journal import Journal
 
 JOURNAL_FILE: Final = "trip.journal"
+
+WRITERS: Final = 4
+"""Threads that write the journals of all trips of this process; each starts when it is needed."""
+
+_DATABASE_MAGIC: Final = b"SQLite format 3\0"
 
 
 class TripJournals(Protocol):
@@ -35,10 +42,15 @@ class TripJournals(Protocol):
 
 
 class TripFolders:
-    """Journals in files, ``<root>/<trip id>/trip.journal``."""
+    """Journals in files, ``<root>/<trip id>/trip.journal``.
+
+    A file is only appended to: a database a trip, as earlier releases made it, costs more than the
+    trip itself (docs/decisions/0016). Those that are there are still opened as what they are.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="trip-log")
 
     def trip_ids(self) -> list[str]:
         """See ``TripJournals``. Ids sort by the second in which they were made."""
@@ -56,7 +68,7 @@ class TripFolders:
                 f"cannot remember trips in {self._root}: {fault.strerror}",
                 hint="GUR_STATE must name a folder that can be made or written to",
             ) from None
-        return SqliteJournal(folder / JOURNAL_FILE)
+        return AppendJournal(folder / JOURNAL_FILE, executor=self._writers)
 
     def open(self, trip_id: str) -> Journal:
         """See ``TripJournals``."""
@@ -64,7 +76,9 @@ class TripFolders:
         if not path.exists():
             raise NotFoundError(f"there is no trip {trip_id!r}", hint="`gur status` lists them")
         try:
-            return SqliteJournal(path)
+            if _is_database(path):
+                return SqliteJournal(path)
+            return AppendJournal(path, executor=self._writers)
         except JournalLocked:
             raise ConflictError(
                 f"another command is working on trip {trip_id}", hint="wait until it has ended"
@@ -75,3 +89,8 @@ class TripFolders:
         if "/" in trip_id or trip_id.startswith("."):
             raise InputError(f"{trip_id!r} is not a trip id")
         return self._root / trip_id
+
+
+def _is_database(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_DATABASE_MAGIC)) == _DATABASE_MAGIC

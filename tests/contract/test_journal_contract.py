@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from gridio.journal import (
     JournalOverloaded,
     Record,
 )
+from gridio.journal_append import AppendJournal
 from gridio.journal_memory import Disk, MemoryJournal, WriteStage
 from gridio.journal_sqlite import SqliteJournal
 
@@ -36,7 +38,7 @@ class Lab(Protocol):
 
 
 class FileLab:
-    """A journal in a file. A crash is a copy of the files as they are at that moment."""
+    """A journal in a database. A crash is a copy of the files as they are at that moment."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -55,6 +57,36 @@ class FileLab:
         copy = self._folder / f"crash-{self._crashes}"
         copy.mkdir()
         for suffix in ("", "-wal", ".lock"):
+            shutil.copy(f"{self._path}{suffix}", copy)
+        journal.close()
+        self._path = copy / self._path.name
+
+
+class AppendLab:
+    """A journal in a file that only grows. A crash is a copy of its files, as above."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._crashes = 0
+        self._path = folder / "trip.journal"
+        self._ids = SeededIds(1)
+        self._writers = ThreadPoolExecutor(2)
+
+    def open(self, *, is_small: bool = False) -> Journal:
+        """Open the file of the last crash, or the first one."""
+        return AppendJournal(
+            self._path,
+            executor=self._writers,
+            ids=self._ids,
+            size_max_bytes=SMALL_DISK_BYTES if is_small else None,
+        )
+
+    def crash(self, journal: Journal) -> None:
+        """Keep the files as a kill would leave them, then let the old owner go."""
+        self._crashes += 1
+        copy = self._folder / f"crash-{self._crashes}"
+        copy.mkdir()
+        for suffix in ("", ".lock"):
             shutil.copy(f"{self._path}{suffix}", copy)
         journal.close()
         self._path = copy / self._path.name
@@ -84,10 +116,12 @@ class MemoryLab:
         journal.crash()
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["database", "append", "memory"])
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     """Each kind of journal in turn."""
-    return FileLab(tmp_path) if request.param == "file" else MemoryLab()
+    if request.param == "memory":
+        return MemoryLab()
+    return FileLab(tmp_path) if request.param == "database" else AppendLab(tmp_path)
 
 
 @pytest.fixture
