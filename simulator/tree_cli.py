@@ -8,14 +8,21 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gridcore.errors import InputError
+
 if TYPE_CHECKING:
-    from simulator.tree_study import TreeResult
+    from simulator.tree_report import TreeFindings
+    from simulator.tree_study import TreePlan, TreeResult
 
 GROWTH_REQUESTS_MAX = 200
+SERIES_REQUESTS_MAX = 1_000
 
 
 def tree(
@@ -27,7 +34,7 @@ def tree(
     doubles: Annotated[float, typer.Option(min=0.0, max=0.5, help="Calls that come twice.")] = 0.02,
     restarts: Annotated[int, typer.Option(min=0, help="Deaths of agents and managers.")] = 20,
     stale_s: Annotated[
-        float, typer.Option(min=0.0, max=60.0, help="How long agents hold back their news.")
+        float, typer.Option(min=0.0, max=900.0, help="How long agents hold back their news.")
     ] = 0.05,
     load: Annotated[
         float, typer.Option(min=0.01, max=10.0, help="Share of all nodes that is asked for.")
@@ -35,12 +42,20 @@ def tree(
     with_growth: Annotated[
         bool, typer.Option("--growth/--no-growth", help="Also trees of 10 to 10,000 nodes.")
     ] = True,
+    with_series: Annotated[
+        bool, typer.Option("--series/--no-series", help="Also older shadows, and deeper trees.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for tables, pictures and claims.json; all series.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Figures as JSON.")] = False,
 ) -> None:
     """Book through a tree of three levels with faults: messages, hits of the shadows, promises."""
-    from simulator.tree_study import TreePlan, growth, interval_for, run_tree
+    from simulator.tree_report import write_findings
+    from simulator.tree_study import TreePlan, interval_for
     from simulator.tree_wire import TreeWeather
 
+    _prepare(out)
     plan = TreePlan(
         agents=agents,
         nodes=nodes,
@@ -51,35 +66,85 @@ def tree(
         restarts=restarts,
         stale_s=stale_s,
     )
-    grown: list[TreeResult] = []
-    # Thousands of lost messages are what is wanted here, and no news.
-    logging.disable(logging.CRITICAL)
-    try:
-        result = run_tree(plan)
-        if with_growth:
-            grown = growth(min(requests, GROWTH_REQUESTS_MAX), seed=seed, stale_s=stale_s)
-    finally:
-        logging.disable(logging.NOTSET)
-    breaches = [*result.breaches, *(each for one in grown for each in one.breaches)]
+    found, cpu_s = _find(plan, with_growth=with_growth, with_series=with_series or out is not None)
     if as_json:
-        sys.stdout.write(json.dumps(_as_json(result, grown), indent=2) + "\n")
+        sys.stdout.write(json.dumps(_as_json(found), indent=2) + "\n")
     else:
-        _show(result, grown)
-    for each in breaches[:20]:
+        _show(found, cpu_s)
+    if out is not None:
+        write_findings(out, found)
+        sys.stderr.write(f"written to {out}\n")
+    for each in found.breaches[:20]:
         sys.stderr.write(f"broken: {each}\n")
-    if breaches:
+    if found.breaches:
         raise typer.Exit(1)
 
 
-def _as_json(result: TreeResult, grown: list[TreeResult]) -> dict[str, Any]:
+def _prepare(out: Path | None) -> None:
+    """What would fail at the end fails now."""
+    if out is None:
+        return
+    from simulator.studies.charts import require_charts
+
+    require_charts()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise InputError(f"{out}: cannot be made: {fault.strerror}") from fault
+
+
+def _find(
+    plan: TreePlan, *, with_growth: bool, with_series: bool
+) -> tuple[TreeFindings, dict[int, float]]:
+    """Live all trees; also the processor time that each took, by the identity of its result."""
+    from dataclasses import replace
+
+    from simulator.tree_report import TreeFindings
+    from simulator.tree_study import depths, growth, run_tree, staleness
+
+    cpu_s: dict[int, float] = {}
+
+    def timed(what: str, results: Iterable[TreeResult]) -> list[TreeResult]:
+        found = []
+        before = time.process_time()
+        for each in results:
+            cpu_s[id(each)] = time.process_time() - before
+            found.append(each)
+            sys.stderr.write(f"{what}: {each.nodes} nodes, {each.booked} booked …\n")
+            sys.stderr.flush()
+            before = time.process_time()
+        return found
+
+    smaller = replace(plan, requests=min(plan.requests, SERIES_REQUESTS_MAX))
+    few = min(plan.requests, GROWTH_REQUESTS_MAX)
+    # Thousands of lost messages are what is wanted here, and no news.
+    logging.disable(logging.CRITICAL)
+    try:
+        (main,) = timed("the tree", (run_tree(each) for each in (plan,)))
+        grown = growth(few, seed=plan.seed, stale_s=plan.stale_s) if with_growth else ()
+        found = TreeFindings(
+            main=main,
+            grown=timed("growth", grown),
+            stale=timed("staleness", staleness(smaller) if with_series else ()),
+            deep=timed("depth", depths(smaller) if with_series else ()),
+        )
+    finally:
+        logging.disable(logging.NOTSET)
+    return found, cpu_s
+
+
+def _figures(result: TreeResult) -> dict[str, Any]:
     return {
         "nodes": result.nodes,
+        "levels": result.levels,
+        "update_interval_s": result.stale_s,
         "booked": result.booked,
         "refused": result.refused,
         "unknown": result.unknown,
         "granted_above": result.from_above,
         "restarts": result.restarts,
         "messages_a_booking": round(result.messages_a_booking, 3),
+        "seconds_a_booking": round(result.seconds_a_booking, 3),
         "news": result.news,
         "hit_rate": round(result.hit_rate, 4),
         "hit_rate_by_horizon_s": {
@@ -87,30 +152,28 @@ def _as_json(result: TreeResult, grown: list[TreeResult]) -> dict[str, Any]:
             for horizon_s, each in result.by_horizon.items()
         },
         "breaches": result.breaches,
-        "growth": [
-            {
-                "nodes": each.nodes,
-                "booked": each.booked,
-                "messages_a_booking": round(each.messages_a_booking, 3),
-                "hit_rate": round(each.hit_rate, 4),
-                "breaches": each.breaches,
-            }
-            for each in grown
-        ],
     }
 
 
-def _show(result: TreeResult, grown: list[TreeResult]) -> None:
+def _as_json(found: TreeFindings) -> dict[str, Any]:
+    return _figures(found.main) | {
+        "growth": [_figures(each) for each in found.grown],
+        "staleness": [_figures(each) for each in found.stale],
+        "depth": [_figures(each) for each in found.deep],
+    }
+
+
+def _show(found: TreeFindings, cpu_s: dict[int, float]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console, result = Console(), found.main
     console.print(
         f"{result.nodes} nodes: {result.booked} booked ({result.from_above} of them granted above),"
         f" {result.refused} refused, {result.unknown} without an outcome;"
         f" {result.restarts} restarts, {len(result.breaches)} promises broken",
-        f"{result.messages_a_booking:.2f} messages a booking, {result.news} news in"
-        f" {result.virtual_s:.0f} s of virtual time",
+        f"{result.messages_a_booking:.2f} messages and {result.seconds_a_booking:.2f} s a booking,"
+        f" {result.news} news in {result.virtual_s:.0f} s of virtual time",
         sep="\n",
         highlight=False,
     )
@@ -121,13 +184,24 @@ def _show(result: TreeResult, grown: list[TreeResult]) -> None:
         rate = f"{each.hits / each.bookings:.1%}" if each.bookings else "-"
         table.add_row(str(horizon_s), str(each.bookings), rate)
     console.print(table)
-    if not grown:
-        return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("nodes in the tree", "booked", "messages a booking", "by shadows alone"):
-        table.add_column(heading, justify="right")
-    for one in grown:
-        table.add_row(
-            str(one.nodes), str(one.booked), f"{one.messages_a_booking:.2f}", f"{one.hit_rate:.1%}"
-        )
-    console.print(table)
+    for title, results in (
+        ("nodes in the tree", found.grown),
+        ("updates every (s)", found.stale),
+        ("levels", found.deep),
+    ):
+        if not results:
+            continue
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for heading in (title, "booked", "messages", "s", "ms of processor", "by shadows alone"):
+            table.add_column(heading, justify="right")
+        for one in results:
+            first = {"nodes in the tree": one.nodes, "levels": one.levels}.get(title, one.stale_s)
+            table.add_row(
+                f"{first:g}",
+                str(one.booked),
+                f"{one.messages_a_booking:.2f}",
+                f"{one.seconds_a_booking:.2f}",
+                f"{1000 * cpu_s[id(one)] / max(1, one.booked):.1f}",
+                f"{one.hit_rate:.1%}",
+            )
+        console.print(table)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import isqrt
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import isqrt, prod
 from typing import Final
 
 from gridcore.callers import Caller
@@ -57,17 +58,26 @@ class TreePlan:
     restarts: int = 0
     """Deaths of agents and of managers, in turn, spread over the run."""
     stale_s: float = 0.05
-    """How long agents hold back what they publish."""
+    """How long agents hold back what they publish: the interval of their updates."""
+    between: tuple[int, ...] = ()
+    """Levels of managers between the top and the regions: so many below each of the level above."""
+    regions: int | None = None
+    """``None``: as many as agents in each, as nearly as can be."""
 
     @property
     def shape(self) -> TreeShape:
-        """As many regions as agents in each, as nearly as can be."""
-        regions = max(1, isqrt(self.agents))
+        """Agents spread evenly over the regions."""
+        regions = self.regions or max(1, isqrt(self.agents))
         sizes = [
             self.agents * (number + 1) // regions - self.agents * number // regions
             for number in range(regions)
         ]
-        return TreeShape(agents_by_region=tuple(sizes), nodes=self.nodes, stale_s=self.stale_s)
+        return TreeShape(
+            agents_by_region=tuple(sizes),
+            nodes=self.nodes,
+            between=self.between,
+            stale_s=self.stale_s,
+        )
 
 
 @dataclass(slots=True)
@@ -90,8 +100,13 @@ class TreeResult:
     """The traveller gave up before it heard an outcome."""
     from_above: int = 0
     """Granted by the top to travellers that asked at a region."""
-    messages: int = 0
-    """Of all granted bookings, to hold and to commit, without news."""
+    levels: int = 3
+    """Of the tree: managers and, at the bottom, agents."""
+    stale_s: float = 0.0
+    verbs: Counter[str] = field(default_factory=Counter)
+    """Messages of all granted bookings, to hold and to commit, without news."""
+    wait_s: float = 0.0
+    """Virtual time from asking to the confirmed commit, of all granted bookings."""
     all_calls: int = 0
     news: int = 0
     by_horizon: dict[int, HitCount] = field(default_factory=dict)
@@ -102,7 +117,12 @@ class TreeResult:
     @property
     def messages_a_booking(self) -> float:
         """Questions with their answers; of granted bookings."""
-        return self.messages / max(1, self.booked)
+        return self.verbs.total() / max(1, self.booked)
+
+    @property
+    def seconds_a_booking(self) -> float:
+        """What a traveller waits; a message takes 0 to 20 ms one way."""
+        return self.wait_s / max(1, self.booked)
 
     @property
     def hit_rate(self) -> float:
@@ -159,7 +179,9 @@ class _Study:
         self._plan = plan
         self._chance = random.Random(plan.seed)
         self._world = TreeWorld(loop, plan.shape, seed=plan.seed, weather=plan.weather)
-        self._result = TreeResult(nodes=plan.agents * plan.nodes)
+        self._result = TreeResult(
+            nodes=plan.agents * plan.nodes, levels=3 + len(plan.between), stale_s=plan.stale_s
+        )
         for horizon_s in HORIZONS_S:
             self._result.by_horizon[horizon_s] = HitCount()
         self._last_end = 0
@@ -201,6 +223,7 @@ class _Study:
         host = world.top if at_top else chance.choice(world.regions)
         cost = Cost()
         BOOKING.set(cost)
+        asked_at = world.clock.now_precise()
         answer = await negotiate(world, host, request)
         if not isinstance(answer, Reservation):
             result.refused += answer is not None
@@ -208,7 +231,8 @@ class _Study:
             return
         result.booked += 1
         result.from_above += bool(answer.granted_by)
-        result.messages += cost.messages
+        result.verbs += cost.calls
+        result.wait_s += world.clock.now_precise() - asked_at
         count = result.by_horizon[next(each for each in HORIZONS_S if ahead_s <= each)]
         count.bookings += 1
         count.hits += not cost.calls["inquire"] and not cost.refused_holds
@@ -251,9 +275,8 @@ class _Study:
 
 def growth(
     requests: int, *, seed: int, stale_s: float, sizes: Sequence[int] = (10, 100, 1_000, 10_000)
-) -> list[TreeResult]:
+) -> Iterator[TreeResult]:
     """The same travellers in trees of so many nodes, in clear weather; at most 50 an agent."""
-    found = []
     for size in sizes:
         agents = max(2, size // 50)
         plan = TreePlan(
@@ -265,5 +288,26 @@ def growth(
             interval_s=10.0,
             stale_s=stale_s,
         )
-        found.append(run_tree(plan))
-    return found
+        yield run_tree(plan)
+
+
+DEPTHS: Final[Sequence[tuple[tuple[int, ...], int]]] = (((), 14), ((6,), 36), ((4, 4), 64))
+"""Trees of three, four and five levels over the same agents: managers in between, regions."""
+
+
+def depths(plan: TreePlan) -> Iterator[TreeResult]:
+    """``plan`` in deeper and deeper trees, as far as there are agents for all regions."""
+    for between, most in DEPTHS:
+        regions = min(most, plan.agents)
+        if regions >= prod(between):
+            yield run_tree(replace(plan, between=between, regions=regions))
+
+
+STALE_S: Final = (0.05, 10.0, 60.0, 300.0, 900.0)
+"""Intervals of the agents' updates at which the effect of staleness is told."""
+
+
+def staleness(plan: TreePlan, intervals: Sequence[float] = STALE_S) -> Iterator[TreeResult]:
+    """``plan`` with older and older shadows."""
+    for stale_s in intervals:
+        yield run_tree(replace(plan, stale_s=stale_s))

@@ -23,6 +23,7 @@ from gridio.publishing import COALESCE_S
 from manager.calendar_manager import CalendarManager, ManagerParts
 from manager.children import Child
 from manager.composite_calendar import ManagerRules
+from manager.shadows import KeeperRules
 from simulator.tree_site import PUBLISHED, SITE_RULES, TreeSite
 from simulator.tree_wire import TreeConnection, TreeWeather, TreeWire
 from simulator.virtual_clock import VirtualClock
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 SWEEP_S: Final = 5.0
 """How often the agents look after their holds and ends."""
+SILENCE_MAX_S: Final = KeeperRules().silence_max_s
+"""What managers take for silence, beside the time that agents hold back their news."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,8 @@ class TreeShape:
     agents_by_region: tuple[int, ...]
     nodes: int
     """Of each agent."""
+    between: tuple[int, ...] = ()
+    """Levels of managers between the top and the regions: so many below each of the level above."""
     patience_s: int = 600
     debt_max_node_s: int | None = None
     stale_s: float = COALESCE_S
@@ -131,6 +136,8 @@ class TreeManager:
             connect=_no_way,
             parent=None if self.parent is None else connect(self.parent),
             patience_s=world.shape.patience_s,
+            keeper_rules=KeeperRules(silence_max_s=SILENCE_MAX_S + world.shape.stale_s),
+            shadow_age_max_s=int(300 + 2 * world.shape.stale_s),
         )
 
 
@@ -146,13 +153,24 @@ class TreeWorld:
         self.wire = TreeWire(
             random.Random(self.chance.random()), self.clock, weather or TreeWeather()
         )
-        self.top = TreeManager(self, "top", 1)
+        self._managers_made = 0
+        self.top = self._manager("top", None)
+        self.areas: list[TreeManager] = []
+        """Managers between the top and the regions, from the top down."""
         self.regions: list[TreeManager] = []
         self.sites: dict[str, TreeSite] = {}
         self._sweeper: asyncio.Task[None] | None = None
+        above = [self.top]
+        for fan_out in shape.between:
+            above = [
+                self._manager(f"{each.name}-{number}", each)
+                for each in above
+                for number in range(fan_out)
+            ]
+            self.areas += above
         for number, agents in enumerate(shape.agents_by_region):
-            region = TreeManager(self, f"r{number}", number + 2)
-            region.parent = self.top
+            parent = above[number * len(above) // len(shape.agents_by_region)]
+            region = self._manager(f"r{number}", parent)
             for position in range(agents):
                 site = TreeSite(
                     f"r{number}-a{position}", shape.nodes, self.clock, stale_s=shape.stale_s
@@ -160,12 +178,19 @@ class TreeWorld:
                 self.sites[site.name] = site
                 region.below.append(site)
             self.regions.append(region)
-        self.top.below.extend(self.regions)
+
+    def _manager(self, name: str, parent: TreeManager | None) -> TreeManager:
+        self._managers_made += 1
+        made = TreeManager(self, name, self._managers_made)
+        if parent is not None:
+            made.parent = parent
+            parent.below.append(made)
+        return made
 
     @property
     def managers(self) -> Sequence[TreeManager]:
-        """The top and the regions."""
-        return [self.top, *self.regions]
+        """All of them, from the top down."""
+        return [self.top, *self.areas, *self.regions]
 
     async def start(self) -> None:
         """Bring everybody to life, and wait until the shadows are there."""

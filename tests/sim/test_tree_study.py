@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from simulator.cli import app
-from simulator.tree_study import TreePlan, growth, run_tree
+from simulator.tree_study import (
+    TreePlan,
+    depths,
+    growth,
+    interval_for,
+    run_tree,
+    staleness,
+)
 from simulator.tree_wire import TreeWeather
 
 
@@ -51,11 +61,47 @@ def test_messages_do_not_grow_with_the_nodes() -> None:
     assert large.hit_rate >= 0.8
 
 
+def test_old_shadows_and_deep_trees_break_no_promise() -> None:
+    """Shadows that are fifteen minutes old are right less often, which costs messages and nothing
+    else; a level more breaks none either.
+    """
+    plan = TreePlan(
+        agents=12,
+        nodes=20,
+        requests=30,
+        interval_s=interval_for(0.6, 240) / 2,
+        weather=TreeWeather(loss=0.02, doubles=0.02),
+        restarts=4,
+    )
+    fresh, old = staleness(plan, (0.05, 900.0))
+    assert fresh.breaches == old.breaches == []
+    assert old.hit_rate < fresh.hit_rate
+    assert old.messages_a_booking > fresh.messages_a_booking
+    flat, deeper = islice(depths(replace(plan, requests=15)), 2)
+    assert (flat.levels, deeper.levels) == (3, 4)
+    assert flat.breaches == deeper.breaches == []
+
+
+def test_the_findings_as_files(tmp_path: Path) -> None:
+    """Tables, pictures and claims, as the studies write them."""
+    pytest.importorskip("matplotlib")
+    words = ["tree", "--agents", "4", "--nodes", "8", "--requests", "6", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, [*words, "--no-growth"])
+    assert result.exit_code == 0, result.output
+    claims = json.loads((tmp_path / "claims.json").read_text())
+    assert claims[0]["id"] == "tree-no-promise-broken"
+    assert claims[0]["holds"]
+    header, *lines = (tmp_path / "tree-staleness.csv").read_text().splitlines()
+    assert header.startswith("nodes,levels,update_interval_s,booked")
+    assert [line.split(",")[2] for line in lines] == ["0.05", "10.0", "60.0", "300.0", "900.0"]
+    assert (tmp_path / "tree-depth.png").stat().st_size > 1_000
+
+
 def test_the_command() -> None:
     """The command tells the figures as JSON, and that nothing was broken by its exit code."""
     words = ["tree", "--agents", "4", "--nodes", "8", "--requests", "6", "--no-growth", "--json"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
-    told = json.loads(result.output)
+    told = json.loads(result.stdout)
     assert told["breaches"] == []
     assert told["booked"] + told["refused"] + told["unknown"] == 6
