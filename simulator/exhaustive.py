@@ -23,6 +23,7 @@ from simulator.simulated_laptop import LaptopPlan, TripWish
 from simulator.simulated_site import SitePlan
 from simulator.virtual_clock import WORLD_BEGIN
 from simulator.worlds import PlannedCrash, WorldPlan, WorldRecord, WorldTypes, live
+from travel_agent.changing import TripChange
 
 SITES: Final = ("north", "east", "south")
 LAPTOP: Final = "ada"
@@ -62,8 +63,15 @@ class Tally:
         self.failures += other.failures
 
 
-def one_trip(seed: int = 1, *, crashes: tuple[PlannedCrash, ...] = ()) -> WorldPlan:
-    """A trip of two nodes at each of three sites, in ten minutes."""
+CHANGE: Final = TripChange(earliest_start=WORLD_BEGIN + 660, duration_s=90)
+"""Later and shorter; old and new overlap."""
+CHANGE_AFTER_S: Final = 2.0
+
+
+def one_trip(
+    seed: int = 1, *, crashes: tuple[PlannedCrash, ...] = (), change: TripChange | None = None
+) -> WorldPlan:
+    """A trip of two nodes at each of three sites, in ten minutes; changed soon, if at all."""
     metajob = Metajob(
         name="triangle",
         usage_pattern=UsagePattern.MULTIPLE,
@@ -74,10 +82,11 @@ def one_trip(seed: int = 1, *, crashes: tuple[PlannedCrash, ...] = ()) -> WorldP
         latest_end=WORLD_BEGIN + 3600,
         task=TaskSpec(command=("run",)),
     )
+    wish = TripWish(at_s=1.0, metajob=metajob, change=change, amend_after_s=CHANGE_AFTER_S)
     return WorldPlan(
         seed=seed,
         sites=tuple(SitePlan(name=name) for name in SITES),
-        laptops=(LaptopPlan(name=LAPTOP, wishes=(TripWish(at_s=1.0, metajob=metajob),)),),
+        laptops=(LaptopPlan(name=LAPTOP, wishes=(wish,)),),
         crashes=crashes,
         storm_s=20.0,
     )

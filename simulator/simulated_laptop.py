@@ -23,6 +23,7 @@ from gridio.journal_memory import Disk, MemoryJournal, WriteStage
 from simulator.lives import Life, PointKind, first_fault
 from simulator.virtual_clock import ClockStep, VirtualClock
 from travel_agent.agent import TravelAgent
+from travel_agent.changing import TripChange
 from travel_agent.grid_config import GridConfig, MachineEntry
 from travel_agent.searches import SearchChoice
 from travel_agent.trip_events import TripOpened
@@ -48,6 +49,10 @@ class TripWish:
     metajob: Metajob
     cancel_after_s: float | None = None
     """``gur cancel`` this long after the trip is booked; ``None``: never."""
+    change: TripChange | None = None
+    """``gur amend`` into this; ``None``: never."""
+    amend_after_s: float = 0.0
+    """This long after the trip is booked."""
     tries: int = 1
     """``gur book`` again when nothing came of it, so many times in all."""
 
@@ -75,6 +80,9 @@ class Told:
     """Last thing said by a command that ended well."""
     itinerary: Itinerary | None = None
     cancel_at_s: float | None = None
+    amend_at_s: float | None = None
+    is_amended: bool = False
+    """``gur amend`` was typed."""
     is_settled: bool = False
     """No command about it is left to type."""
 
@@ -243,6 +251,7 @@ class SimulatedLaptop:
             await self._book(agent, told)
         if told.trip_id and told.state is None:
             await self._insist(agent, told, "resume")
+        await self._change(agent, told)
         if told.state is TripState.BOOKED and told.wish.cancel_after_s is not None:
             if told.cancel_at_s is None:
                 told.cancel_at_s = self.frame.loop.time() + told.wish.cancel_after_s
@@ -253,6 +262,28 @@ class SimulatedLaptop:
             again = Told(told.wish, told.number + 1)
             self.told.append(again)
             await self._see_to(agent, again)
+
+    async def _change(self, agent: TravelAgent, told: Told) -> None:
+        """Type ``gur amend``, once; a life that ends meanwhile makes the next one resume."""
+        change = told.wish.change
+        if change is None or told.is_amended or told.state is not TripState.BOOKED:
+            return
+        if told.amend_at_s is None:
+            told.amend_at_s = self.frame.loop.time() + told.wish.amend_after_s
+        await self._sleep_till(told.amend_at_s)
+        told.is_amended, told.state = True, None
+        chronicle = self.frame.chronicle
+        chronicle.tell(self.name, "$ gur amend {}", told.trip_id)
+        try:
+            changed = await agent.amend(told.trip_id, change)
+        except (UnavailableError, InputError, ConflictError) as fault:
+            # Out of reach; or it has begun, or the new window has passed.
+            chronicle.tell(self.name, "gur amend: {}", fault)
+            await self._insist(agent, told, "resume")
+        else:
+            said = "changed" if changed.decline is None else "not changed"
+            chronicle.counts[f"amended: {said}"] += 1
+            self._hear(told, changed.itinerary)
 
     async def _book(self, agent: TravelAgent, told: Told) -> None:
         """Type ``gur book``."""
