@@ -272,10 +272,15 @@ def sites(
 @app.command()
 def init(
     pattern: Annotated[str, typer.Argument(help="single, multiple or pipeline.")] = "multiple",
+    with_programs: Annotated[
+        Path | None,
+        typer.Option(help="New folder for a trip of the demonstration grid, programs and all."),
+    ] = None,
 ) -> None:
     """Write a commented example of a metajob file to standard output."""
     from gridcore.errors import InputError
     from gridcore.metajobs import UsagePattern
+    from travel_agent.example_trips import lay_out_example
     from travel_agent.examples import example_metajob
 
     def write() -> None:
@@ -285,7 +290,10 @@ def init(
             raise InputError(
                 f"no usage pattern {pattern!r}", hint="single, multiple or pipeline"
             ) from None
-        typer.echo(example_metajob(wanted))
+        if with_programs is None:
+            typer.echo(example_metajob(wanted))
+        else:
+            typer.echo(f"now: gur book {lay_out_example(wanted, with_programs)} --watch")
 
     guard(write, as_json=False)
 
