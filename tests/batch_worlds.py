@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import socket
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -91,30 +93,35 @@ async def fake_world(tmp_path: Path, user: SshUser | None = None) -> AsyncIterat
 
 
 @contextmanager
-def real_system(kind: str, folder: Path) -> Iterator[BatchOptions]:
-    """A real batch system of four nodes in ``folder``; the test is skipped, loudly, without it."""
+def real_system(kind: str) -> Iterator[BatchOptions]:
+    """A real batch system of four nodes; the test is skipped, loudly, where it is not installed.
+    Its folder is one that the accounts of its daemons can enter.
+    """
     programs = {"gridengine": "/usr/sbin/sge_qmaster", "slurm": "/usr/sbin/slurmctld"}
     if not Path(programs[kind]).exists():
         pytest.skip(NOT_HERE[kind])
-    script, home = str(SCRIPTS / f"{kind}.sh"), folder / kind
-    port = free_ports(SLOTS + 1)
-    sizes = {"gridengine": [str(SLOTS)], "slurm": [str(SLOTS), "1"]}
-    subprocess.run([script, "start", str(home), str(port), *sizes[kind]], check=True, timeout=60)
-    environments = {
-        "gridengine": {
-            "SGE_ROOT": str(home / "root"),
-            "SGE_CELL": "default",
-            "SGE_QMASTER_PORT": str(port),
-            "SGE_EXECD_PORT": str(port + 1),
-        },
-        "slurm": {"SLURM_CONF": str(home / "etc" / "slurm.conf")},
-    }
-    try:
-        yield BatchOptions(
-            system=kind, folder=str(folder / f"far-{kind}"), environment=environments[kind]
-        )
-    finally:
-        subprocess.run([script, "stop", str(home)], check=True, timeout=60)
+    with tempfile.TemporaryDirectory(prefix="grid-batch-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        script, home, port = str(SCRIPTS / f"{kind}.sh"), folder / kind, free_ports(SLOTS + 1)
+        sizes = {"gridengine": [str(SLOTS), getpass.getuser()], "slurm": [str(SLOTS), "1"]}
+        start = [script, "start", str(home), str(port), *sizes[kind]]
+        subprocess.run(start, check=True, timeout=60)
+        environments = {
+            "gridengine": {
+                "SGE_ROOT": str(home / "root"),
+                "SGE_CELL": "default",
+                "SGE_QMASTER_PORT": str(port),
+                "SGE_EXECD_PORT": str(port + 1),
+            },
+            "slurm": {"SLURM_CONF": str(home / "etc" / "slurm.conf")},
+        }
+        try:
+            yield BatchOptions(
+                system=kind, folder=str(folder / "far"), environment=environments[kind]
+            )
+        finally:
+            subprocess.run([script, "stop", str(home)], check=True, timeout=60)
 
 
 def free_ports(count: int) -> int:

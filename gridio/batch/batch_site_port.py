@@ -100,6 +100,10 @@ class BatchSitePort:
 
     async def submit(self, spec: JobSpec) -> JobView | Decline:
         """Hand the job in, once; without a reservation it waits in the batch system's queue."""
+        if spec.race is not None:
+            return self._decline(
+                "it has no agent that asks the other sites whether its copy has won the race"
+            )
         if spec.handover is not None:
             return self._decline(
                 f"it has no agent that could wait for stage {spec.handover.leg} and fetch its files"

@@ -1,0 +1,226 @@
+"""Trips with a site that has only a batch system, reached through a real SSH login: beside a site
+with an agent, killed at any step, and for real where Grid Engine or Slurm is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from gridcore.itineraries import Transport, TripState
+from gridcore.metajobs import Metajob
+from gridio.batch.options import BatchOptions
+from gridio.clock import SystemClock
+from tests.batch_worlds import real_system
+from tests.fake_gridengine import FakeGridEngine
+from tests.grid_world import GridWorld, metajob_text
+from tests.gur_runner import Said
+from tests.sshd_world import SshUser
+from travel_agent.agent import TravelAgent
+from travel_agent.composition import open_travel_agent
+from travel_agent.grid_config import load_grid_config
+from travel_agent.legs import LegChange
+from travel_agent.metajob_files import parse_metajob
+
+pytestmark = pytest.mark.integration
+CLOCK = SystemClock()
+SHARES = {"alpha": (1, 1), "cluster": (2, 2)}
+
+
+def machines(grid: GridWorld, user: SshUser, folder: Path, options: BatchOptions) -> Path:
+    """``alpha`` with its agent, and the cluster behind the login with nothing but its commands."""
+    variables = [f'{name} = "{value}"' for name, value in options.environment.items()]
+    lines = [
+        f'credential = "{grid.folder.user("ada") / "credential"}"',
+        f'ssh_config = "{user.config}"',
+        "[machines.alpha-machine]",
+        'site = "alpha"',
+        f'endpoint = "{grid.endpoint("alpha")}"',
+        "[machines.cluster-machine]",
+        'site = "cluster"',
+        f'ssh = "{user.alias}"',
+        f'batch = "{options.system}"',
+        f'batch_folder = "{options.folder}"',
+        "[machines.cluster-machine.batch_environment]",
+        *variables,
+    ]
+    path = folder / "sites.toml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@asynccontextmanager
+async def laptop(grid: GridWorld, config: Path) -> AsyncIterator[TravelAgent]:
+    """A travel agent with that list."""
+    agent = open_travel_agent(load_grid_config(config), grid.new_state())
+    try:
+        yield agent
+    finally:
+        await agent.close()
+
+
+def wish(window: tuple[int, int], *, duration_s: int = 600, command: tuple[str, ...] = ()) -> str:
+    """A node at alpha, and two at the cluster."""
+    return metajob_text(
+        SHARES,
+        3,
+        earliest=window[0],
+        latest=window[1],
+        duration_s=duration_s,
+        command=command,
+    )
+
+
+def parsed(text: str) -> Metajob:
+    """As the command line reads it."""
+    return parse_metajob(text, now=CLOCK.now(), zone=ZoneInfo("UTC"), form="toml").metajob
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> FakeGridEngine:
+    """A fake Grid Engine at the far end."""
+    return FakeGridEngine(tmp_path / "engine")
+
+
+@pytest.fixture
+def config(grid: GridWorld, ssh_user: SshUser, tmp_path: Path, engine: FakeGridEngine) -> Path:
+    """The list of machines with the fake."""
+    options = BatchOptions(
+        system="gridengine", folder=str(tmp_path / "far"), environment={"PATH": engine.path}
+    )
+    return machines(grid, ssh_user, tmp_path, options)
+
+
+async def test_books_beside_an_agent(
+    grid: GridWorld, config: Path, engine: FakeGridEngine, tmp_path: Path
+) -> None:
+    """Both start together; the site with an agent keeps the outcome, the other one never does. The
+    itinerary says by which way, and a cancelled trip leaves nothing in the batch system.
+    """
+    async with laptop(grid, config) as agent:
+        trip = await agent.book(parsed(wish(grid.window(), command=("true",))), base=tmp_path)
+        assert trip.state is TripState.BOOKED
+        assert {leg.site: leg.transport for leg in trip.legs} == {
+            "alpha": Transport.GRPC,
+            "cluster": Transport.SSH,
+        }
+        assert len({leg.start for leg in trip.legs}) == 1
+        (kept,) = grid.live("alpha", trip.trip_id)
+        assert kept.request.trip is not None
+        assert [each.site for each in kept.request.trip.acceptors] == ["alpha"]
+        assert len(engine.names()) == len(engine.state()["jobs"]) == 1
+        report = await agent.status(trip.trip_id)
+        assert (report.itinerary.state, report.notes) == (TripState.BOOKED, ())
+        assert (await agent.cancel(trip.trip_id)).state is TripState.CANCELLED
+    assert engine.names() == []
+    assert engine.state()["jobs"] == []
+
+
+async def test_the_other_site_refuses(
+    grid: GridWorld, config: Path, engine: FakeGridEngine, tmp_path: Path
+) -> None:
+    """What the batch system cannot give is given up at both sites, with its reason."""
+    engine.change(slots=1)
+    async with laptop(grid, config) as agent:
+        trip = await agent.book(parsed(wish(grid.window())), base=tmp_path)
+    assert trip.state is TripState.DECLINED
+    assert trip.decline is not None
+    assert "cluster" in trip.decline.message
+    assert engine.names() == []
+    assert grid.live("alpha", trip.trip_id) == []
+
+
+@pytest.mark.parametrize("step", ["planned", "held", "decided", "committed"])
+def test_laptop_dies(
+    grid: GridWorld, config: Path, engine: FakeGridEngine, tmp_path: Path, step: str
+) -> None:
+    """Killed at any step, ``gur resume`` finishes the trip at both sites or undoes it at both."""
+    file, memory = tmp_path / "trip.toml", grid.new_state()
+    file.write_text(wish(grid.window()))
+    more = {"GUR_CONFIG": str(config)}
+
+    def gur(*words: str, stop: bool = False) -> Said:
+        stop_at = (step, 1, int(signal.SIGKILL)) if stop else None
+        return grid.gur(*words, state=memory, more=more, stop_at=stop_at)
+
+    gur("book", str(file), stop=True)
+    (trip,) = [path.name for path in (memory / "trips").iterdir()]
+    said = gur("resume", trip, "--json")
+    assert said.code == 0, said
+    state = json.loads(said.out)["state"]
+    is_booked = state == "BOOKED"
+    assert state in ("BOOKED", "ABSENT", "DECLINED")
+    assert (len(engine.names()) == 1) is is_booked
+    assert bool(grid.live("alpha", trip)) is is_booked
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_probe_leaves_no_test_reservation(
+    grid: GridWorld, config: Path, engine: FakeGridEngine, tmp_path: Path, count: int
+) -> None:
+    """The paper's search, killed when it has been granted one: ``gur resume`` takes it back."""
+    file, memory = tmp_path / "trip.toml", grid.new_state()
+    file.write_text(wish(grid.window()))
+    config.write_text('search = "probe"\n' + config.read_text())
+    more = {"GUR_CONFIG": str(config)}
+    stop_at = ("offered", count, int(signal.SIGKILL))
+    grid.gur("book", str(file), state=memory, more=more, stop_at=stop_at)
+    assert engine.names(), "a test reservation was there when the laptop died"
+    (trip,) = [path.name for path in (memory / "trips").iterdir()]
+    said = grid.gur("resume", trip, state=memory, more=more)
+    assert said.code == 0, said
+    assert engine.names() == []
+
+
+def test_wrong_way(grid: GridWorld, config: Path, tmp_path: Path) -> None:
+    """A site without an agent has no way by gRPC, and says so before anything is asked."""
+    file = tmp_path / "trip.toml"
+    file.write_text(wish(grid.window()))
+    said = grid.gur("quote", str(file), "--transport", "grpc", more={"GUR_CONFIG": str(config)})
+    assert said.code == 2
+    assert "no agent" in said.err
+
+
+@pytest.mark.parametrize("kind", ["gridengine", "slurm"])
+async def test_real_batch_system(
+    grid: GridWorld, ssh_user: SshUser, tmp_path: Path, kind: str
+) -> None:
+    """Booked, staged, started together, followed, fetched, with a real batch system: nothing starts
+    early, and nothing is left behind.
+    """
+    with real_system(kind) as options:
+        config = machines(grid, ssh_user, tmp_path, options)
+        (tmp_path / "in.txt").write_text("from far away\n")
+        task = '[[task.stage_in]]\nsource = "in.txt"\ndestination = "in.txt"\n'
+        now = CLOCK.now()
+        text = wish(
+            (now, now + 600),
+            duration_s=30,
+            command=(
+                "sh",
+                "-c",
+                "cat in.txt; cat in.txt > out.txt; test $GRID_START -le `date +%s`",
+            ),
+        ).replace("[[machines]]", task + "[[machines]]", 1)
+        async with laptop(grid, config) as agent:
+            trip = await agent.book(parsed(text), base=tmp_path)
+            assert trip.state is TripState.BOOKED
+            ended, said = {}, dict.fromkeys(("alpha-machine", "cluster-machine"), b"")
+            async for item in agent.follow(trip.trip_id):
+                if isinstance(item, LegChange):
+                    ended[item.leg] = item.view
+                else:
+                    said[item.leg] += item.content
+            assert set(said.values()) == {b"from far away\n"}
+            assert {view.exit_code for view in ended.values()} == {0}
+            starts = [view.started_precise for view in ended.values()]
+            assert all(each is not None and each >= trip.legs[0].start for each in starts)
+            fetched = await agent.fetch(trip.trip_id, tmp_path / "results")
+            assert "out.txt" in {path.name for path in fetched["cluster-machine"]}
+            assert (await agent.status(trip.trip_id)).itinerary.state is TripState.COMPLETED
