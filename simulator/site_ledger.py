@@ -150,18 +150,17 @@ class SiteLedger:
             self._check_seconds(event.at, event.until, event.job_id)
 
     def _check_seconds(self, start: int, end: int, what: str) -> None:
-        taken = [
-            (each.reservation.start, each.reservation.end, each.reservation.nodes)
-            for each in self.promises.values()
-            if each.state.is_live
-        ]
+        taken = self._groups()
         for job in self.jobs.values():
             begun = job.starting
             if begun is not None and job.over is None and not begun.reservation_id:
-                taken.append((begun.at, begun.until, job.nodes))
-        edges = {start, *(at for at, _, _ in taken if start <= at < end)}
+                taken.append([(begun.at, begun.until, job.nodes)])
+        edges = {start, *(at for forms in taken for at, _, _ in forms if start <= at < end)}
         for second in sorted(edges):
-            used = sum(nodes for at, until, nodes in taken if at <= second < until)
+            used = sum(
+                max((nodes for at, until, nodes in forms if at <= second < until), default=0)
+                for forms in taken
+            )
             if used > self.nodes:
                 self._chronicle.broken(
                     OVER_COMMITTED,
@@ -169,6 +168,20 @@ class SiteLedger:
                     self.site,
                     what,
                 )
+
+    def _groups(self) -> list[list[tuple[int, int, int]]]:
+        """(start, end, nodes) of all that is promised. A leg and the hold that is to change it are
+        one group: one of the two will be used, and nobody knows yet which.
+        """
+        groups: dict[str, list[tuple[int, int, int]]] = {}
+        for key, each in self.promises.items():
+            if each.state.is_live:
+                old = self.promises.get(each.reservation.request.replaces or "")
+                is_change = each.state is HELD and old is not None and old.state.is_live
+                name = each.reservation.request.replaces if is_change else key
+                form = (each.reservation.start, each.reservation.end, each.reservation.nodes)
+                groups.setdefault(name or key, []).append(form)
+        return list(groups.values())
 
     # -- what is said and done ---------------------------------------------------------------------
 
