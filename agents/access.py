@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gridcore.callers import Caller
 from gridcore.errors import NotAuthorisedError
+from gridcore.reservations import ReservationRequest
+from gridio.identity import GridIdentity
 from local_sched.user_reservations import SYSTEM_OWNER
 
 DEFAULT_ACCOUNT = "default"
@@ -39,3 +41,11 @@ def account_of(caller: Caller, wanted: str) -> str:
             f"{caller.login} may not charge the account {wanted!r}", hint=f"yours here: {known}"
         )
     return wanted
+
+
+def came_through(request: ReservationRequest, manager: Caller) -> bool:
+    """True for what ``manager`` has asked for on behalf of somebody. Managers write themselves into
+    a request that they pass on, and nobody can write there for them: this is asked of each request.
+    """
+    identity = GridIdentity.parse(manager.subject)
+    return bool(request.beneficiary) and identity is not None and identity.name in request.via

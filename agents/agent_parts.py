@@ -43,6 +43,8 @@ class AgentParts:
     """The site's grid-mapfile: subject to login."""
     connect: Connect
     """The way to other sites, for the outcome of trips."""
+    accounts_of: Callable[[str], tuple[str, ...]] = lambda subject: ()
+    """The same file: subject to the accounts that it may charge; none: any."""
     limits: UserReservationLimits = NO_LIMITS
     """On what users may reserve by themselves."""
     upkeep: UpkeepRules = NO_UPKEEP

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agents.access import DEFAULT_ACCOUNT, account_of, require_login
+from agents.access import account_of, came_through, require_login
 from gridcore.callers import Caller, Role
 from gridcore.errors import NotAuthorisedError
 from gridcore.ports import ClassDescription, SiteDescription
@@ -198,29 +198,35 @@ class CalendarDesk:
         return replace(request, account=account, beneficiary="")
 
     def _for_beneficiary(self, request: ReservationRequest) -> ReservationRequest:
-        """What a manager asks for somebody whom this site knows. Where the choice of the account is
-        the site's, it is the beneficiary's own.
+        """What a manager asks for somebody whom this site knows, on an account that this one may
+        charge here. Where the choice of the account is the site's, it is the beneficiary's own.
         """
         if not request.beneficiary:
             raise NotAuthorisedError(
                 f"{self._caller.subject} is a manager here, and books only for somebody",
                 hint="name the beneficiary",
             )
-        login = self._agent.login_of(request.beneficiary)
-        is_open = request.account in ("", DEFAULT_ACCOUNT)
-        return replace(request, account=login if is_open else request.account)
+        if not came_through(request, self._caller):
+            raise NotAuthorisedError(
+                f"{self._caller.subject} asks as if it were another manager",
+                hint="the request must name it among those that it came through",
+            )
+        beneficiary = self._agent.beneficiary(request.beneficiary)
+        return replace(request, account=account_of(beneficiary, request.account))
 
     def _owner(self, request: ReservationRequest) -> str:
         if request.beneficiary:
-            return self._agent.login_of(request.beneficiary)
+            return self._agent.beneficiary(request.beneficiary).owner
         return self._caller.owner
 
     def _by(self, reservation_id: str) -> str | None:
-        """On whose authority this caller touches a reservation; ``None``: the calendar's master."""
+        """On whose authority this caller touches a reservation; ``None``: the calendar's master. A
+        manager touches what came through it, and nothing else.
+        """
         if self._caller.role is Role.MANAGER:
-            reservation = self._agent.calendar.reservations.get(reservation_id)
-            is_for_somebody = reservation is not None and reservation.request.beneficiary
-            return None if is_for_somebody else self._caller.owner
+            known = self._agent.calendar.reservations.get(reservation_id)
+            is_ours = known is not None and came_through(known.request, self._caller)
+            return None if is_ours else self._caller.owner
         owner = require_login(self._caller, "change a reservation")
         return None if self._caller.role is Role.ADMIN else owner
 
@@ -233,6 +239,6 @@ class CalendarDesk:
         made = (
             each.owner
             for each in self._agent.calendar.reservations.values()
-            if each.request.beneficiary and each.request.request_id == request_id
+            if each.request.request_id == request_id and came_through(each.request, self._caller)
         )
         return next(made, self._caller.owner)

@@ -179,6 +179,7 @@ def build_parts(
         time_zone=config.file.site.time_zone,
         kill_grace_s=config.file.queue.kill_grace_s,
         login_of=lambda subject: maps.grid_map.login_of(subject),
+        accounts_of=lambda subject: maps.grid_map.accounts_of(subject),
         limits=config.file.reservations.limits(),
         upkeep=config.upkeep,
         notifier=config.notifier,

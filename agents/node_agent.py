@@ -133,15 +133,15 @@ class NodeAgent:
         """See ``gridcore.ports.SiteServices``."""
         return SiteDesk(self, caller)
 
-    def login_of(self, subject: str) -> str:
-        """The login behind a subject for whom a manager asks."""
+    def beneficiary(self, subject: str) -> Caller:
+        """Somebody for whom a manager asks, as this site maps them."""
         login = self.parts.login_of(subject)
         if login is None:
             raise NotAuthorisedError(
                 f"{subject} is mapped to no account at {self.calendar.site}",
                 hint="ask the site for an entry in its grid-mapfile",
             )
-        return login
+        return Caller(subject=subject, login=login, accounts=self.parts.accounts_of(subject))
 
     # -- what is known -----------------------------------------------------------------------------
 
@@ -210,11 +210,12 @@ class NodeAgent:
                 | RequestBuried()
                 | FinishedForgotten()
             ):
+                if isinstance(event, ReservationMoved):
+                    old = self.calendar.get(event.reservation.reservation_id)
+                    self.trips.note_moved(old, event.reservation)
                 self.calendar.apply(event)
                 if isinstance(event, ReservationChanged) and event.event is _COMMIT:
                     self.trips.note_committed(self.calendar.get(event.reservation_id))
-                elif isinstance(event, ReservationMoved):
-                    self.trips.note_committed(event.reservation)
             case AcceptorChanged() | AcceptorsForgotten():
                 self.trips.apply(event)
             case NumbersGiven():
@@ -309,6 +310,7 @@ class NodeAgent:
         self.calendar.advance(now)
         self._end_holds(now)
         self.trips.check_soon(now)
+        self.trips.call_off_soon(now)
         self.receiving.look()
         self.upkeep.keep_standing(now)
         swept = (*self.calendar.decide_sweep(now), *self.trips.decide_sweep(now))
