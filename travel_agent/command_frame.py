@@ -104,12 +104,11 @@ def read_metajob(agent: TravelAgent, file: Path) -> Metajob:
 
 def listener_for(as_json: bool) -> Listener:
     """Negotiation goes to standard error, so that standard output stays the answer alone."""
+    from gridio.clock import SystemClock
+    from travel_agent.negotiation_lines import NegotiationLines
     from travel_agent.news import deaf
-    from travel_agent.rendering import news_line
 
-    if as_json:
-        return deaf
-    return lambda news: typer.echo(news_line(news), err=True)
+    return deaf if as_json else NegotiationLines(sys.stderr, SystemClock())
 
 
 def show(

@@ -5,18 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from aiostream import stream
 
-from gridcore.errors import ConflictError, InputError, UnavailableError
+from gridcore.errors import ConflictError
 from gridcore.itineraries import InputWay, Itinerary, Leg
 from gridcore.jobs import Companion, JobSpec, JobView
 from gridcore.metajobs import Metajob
-from gridcore.ports import PART_SUFFIX, FileStatus, SitePort
+from gridcore.ports import SitePort
 from gridcore.reservations import Decline
-from gridcore.tasks import StagedFile, TaskSpec
+from gridcore.tasks import TaskSpec
 from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.reports import in_its_zone
 from travel_agent.searching import DEFAULT_ACCOUNT, Destination
@@ -28,7 +28,7 @@ from travel_agent.stages import (
     waits_for,
     with_inputs,
 )
-from travel_agent.transfers import checksum_of, receive_file, send_file
+from travel_agent.staging import fetch_all, files_of, send_all
 
 PREPARE_THEN_RUN: Final = """\
 test -z "$1" || eval "$1" || exit 126
@@ -89,29 +89,16 @@ class LegWork:
         for leg, machine in places:
             task = job.task_for(machine, leg)
             for staged in task.stage_in if task else ():
-                _files_of(staged, base)
+                files_of(staged, base)
 
     async def stage_in(self, leg: Leg, base: Path) -> int:
         """Send the leg's files into its folder; returns how many. Paths begin at ``base``."""
         task = self.task_of(leg)
         if task is None or leg.reservation_id is None:
             return 0
-        port, area = self._site(leg), leg.reservation_id
-        files = [each for staged in task.stage_in for each in _files_of(staged, base)]
-        if not files:
-            return 0
-        # What an interrupted run has sent, whole or in part.
-        there = {
-            each.path.removesuffix(PART_SUFFIX): each
-            for each in await port.list_files(area, "", with_checksums=True)
-        }
-        count = 0
-        for source, destination in files:
-            known = there.get(str(PurePosixPath(destination)))
-            count += await send_file(port, area, source, destination, known)
-        if count:
-            self._tell(News(step=Step.STAGED, place=leg.name, text=f"{count} files sent"))
-        return count
+        files = [each for staged in task.stage_in for each in files_of(staged, base)]
+        port = self._site(leg)
+        return await send_all(port, leg.reservation_id, files, place=leg.name, listener=self._tell)
 
     def is_relayed(self, leg: Leg, itinerary: Itinerary) -> bool:
         """True for a stage whose input this laptop has to bring before its job can be queued."""
@@ -182,23 +169,15 @@ class LegWork:
         area = leg.reservation_id or leg.job_id
         if area is None:
             return []
-        task = self.task_of(leg)
-        port = self._site(leg)
-        there = await port.list_files(area, "", with_checksums=True)
-        for each in there:
-            _check_inside(each.path, leg.site)
-        wanted = _wanted(task, [each for each in there if not each.is_folder])
-        fetched = []
-        try:
-            for status, destination in wanted:
-                target = folder / destination
-                if not (target.is_file() and checksum_of(target) == status.sha256):
-                    await receive_file(port, area, status, target)
-                fetched.append(target)
-        except OSError as fault:
-            raise InputError(f"cannot write results to {folder}: {fault.strerror}") from fault
-        self._tell(News(step=Step.STAGED, place=leg.name, text=f"{len(fetched)} files fetched"))
-        return fetched
+        return await fetch_all(
+            self._site(leg),
+            area,
+            self.task_of(leg),
+            folder,
+            place=leg.name,
+            site=leg.site,
+            listener=self._tell,
+        )
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -229,44 +208,3 @@ def command_of(task: TaskSpec) -> tuple[str, ...]:
         "barrier" if task.waits_for_companions else "",
         shlex.join(task.command),
     )
-
-
-def _files_of(staged: StagedFile, base: Path) -> list[tuple[Path, str]]:
-    """The files behind one staged entry, each with its path at the site."""
-    source = base / Path(staged.source).expanduser()
-    if source.is_file():
-        return [(source, staged.destination)]
-    if source.is_dir():
-        files = sorted(each for each in source.rglob("*") if each.is_file())
-        root = PurePosixPath(staged.destination)
-        return [(each, str(root / each.relative_to(source).as_posix())) for each in files]
-    raise InputError(f"there is no file {source} to stage in")
-
-
-def _check_inside(path: str, site: str) -> None:
-    """Refuse a name from a site that would be written somewhere else than below our folder."""
-    parts = PurePosixPath(path)
-    if parts.is_absolute() or ".." in parts.parts or not parts.parts or "\0" in path:
-        raise UnavailableError(
-            f"{site} offers a file {path[:60]!r} that leads out of its folder",
-            hint="nothing was written; tell whoever runs the site",
-        )
-
-
-def _wanted(task: TaskSpec | None, files: list[FileStatus]) -> list[tuple[FileStatus, str]]:
-    """Which files to fetch, and to where: those the task names, or all when it names none."""
-    if task is None or not task.stage_out:
-        return [(each, each.path) for each in files]
-    found = []
-    for staged in task.stage_out:
-        prefix = staged.source.rstrip("/")
-        matching = [each for each in files if each.path == prefix]
-        inside = [each for each in files if each.path.startswith(prefix + "/")]
-        if not matching and not inside:
-            raise InputError(f"the leg left no file {staged.source!r}")
-        found += [(each, staged.destination) for each in matching]
-        found += [
-            (each, str(PurePosixPath(staged.destination) / each.path[len(prefix) + 1 :]))
-            for each in inside
-        ]
-    return found

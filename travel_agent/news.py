@@ -21,8 +21,18 @@ class Step(enum.StrEnum):
     DECIDED = "decided"
     COMMITTED = "committed"
     SUBMITTED = "submitted"
+    STAGING = "staging"
+    """Files are on their way; told often, with ``progress``."""
     STAGED = "staged"
     NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far something is."""
+
+    bytes_done: int
+    bytes_total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +43,7 @@ class News:
     place: str = ""
     text: str = ""
     attempt: int = 0
+    progress: Progress | None = None
 
 
 Listener = Callable[[News], None]

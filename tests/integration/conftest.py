@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from gridio.connections import SiteConnection
+from gridio.credentials import load_credential
+from gridio.rpc.client import GrpcSite
 from tests.grid_world import GridWorld, grid_world
+from tests.sshd_world import SshUser
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +28,19 @@ def grid(shared_grid: GridWorld) -> Iterator[GridWorld]:
         yield shared_grid
     finally:
         shared_grid.mend()
+
+
+@pytest.fixture(params=["grpc", "ssh"])
+async def connection(
+    request: pytest.FixtureRequest, grid: GridWorld
+) -> AsyncIterator[SiteConnection]:
+    """A way to the site ``beta``."""
+    made: SiteConnection
+    if request.param == "ssh":
+        user: SshUser = request.getfixturevalue("ssh_user")
+        made = user.connect(grid.folder.site("beta") / "state" / "agent.sock")
+    else:
+        credential = load_credential(grid.folder.user("ada") / "credential")
+        made = GrpcSite(grid.endpoint("beta"), credential, site="beta")
+    yield made
+    await made.close()

@@ -12,11 +12,8 @@ import pytest
 
 from gridcore.errors import ConflictError, UnavailableError
 from gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
-from gridcore.reservations import Reservation
 from gridio.connections import SiteConnection
-from gridio.credentials import load_credential
-from gridio.rpc.client import GrpcSite
-from tests.builders import a_request
+from tests.file_areas import an_area
 from tests.grid_world import GridWorld
 from tests.sshd_world import SshUser
 from travel_agent.transfers import checksum_of, receive_file, send_file
@@ -96,37 +93,10 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=["grpc", "ssh"])
-async def connection(
-    request: pytest.FixtureRequest, grid: GridWorld
-) -> AsyncIterator[SiteConnection]:
-    """A way to the site ``beta``."""
-    made: SiteConnection
-    if request.param == "ssh":
-        user: SshUser = request.getfixturevalue("ssh_user")
-        made = user.connect(grid.folder.site("beta") / "state" / "agent.sock")
-    else:
-        credential = load_credential(grid.folder.user("ada") / "credential")
-        made = GrpcSite(grid.endpoint("beta"), credential, site="beta")
-    yield made
-    await made.close()
-
-
 @pytest.fixture
 async def area(connection: SiteConnection, grid: GridWorld) -> str:
     """The folder of a reservation of the caller's."""
     return await an_area(connection, grid)
-
-
-async def an_area(connection: SiteConnection, grid: GridWorld) -> str:
-    """Reserve a node far ahead, for the sake of its folder."""
-    start, _ = grid.window()
-    request = a_request(f"area-{start}", start=start, nodes=1)
-    kept = await connection.site.set_reservation(
-        replace(request, account="default"), is_dry_run=False
-    )
-    assert isinstance(kept, Reservation), kept
-    return kept.reservation_id
 
 
 def in_folder(folder: Path) -> list[str]:
