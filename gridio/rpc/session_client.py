@@ -96,6 +96,7 @@ class Session:
         """End the stream; whoever waits is told that the call was cancelled."""
         self._call.cancel()
         self._reader.cancel()
+        self._writer.cancel()
         await asyncio.gather(self._reader, self._writer, return_exceptions=True)
         self._end(grpc.StatusCode.CANCELLED, "the connection was closed")
 
@@ -142,6 +143,8 @@ class Session:
     def _end(self, code: grpc.StatusCode, details: str | None) -> None:
         self._is_over = True
         self._outbox.close()
+        # gRPC never wakes who writes to a stream whose beginning could not be sent.
+        self._writer.cancel()
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
             if not answer.done():
