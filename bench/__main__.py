@@ -6,11 +6,13 @@ from pathlib import Path
 
 from bench import (
     booking_bench,
+    contention_bench,
     imprecise_bench,
     journal_bench,
     profile_cost,
     replay_bench,
     rpc_bench,
+    staging_bench,
 )
 from bench.figures import show, write
 
@@ -22,6 +24,8 @@ BENCHMARKS = (
     journal_bench.measure,
     rpc_bench.measure,
     booking_bench.measure,
+    staging_bench.measure,
+    contention_bench.measure,
 )
 
 
