@@ -46,7 +46,9 @@ class UnsentCall:
     def fail(self) -> None:
         """Nobody listens at the other end."""
         nothing = grpc.aio.Metadata()
-        self._fault = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, "refused")
+        self._fault = grpc.aio.AioRpcError(
+            grpc.StatusCode.UNAVAILABLE, nothing, nothing, "refused", ""
+        )
         self._ended.set()
 
 
