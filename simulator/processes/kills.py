@@ -56,6 +56,7 @@ class Report:
 
 def kills(
     rounds: Annotated[int, typer.Option(min=1, help="Trips, and troubles.")] = 40,
+    first: Annotated[int, typer.Option(min=0, help="Begin with this round of the seed.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Which troubles, where and when.")] = 1,
     keep: Annotated[
         Path | None, typer.Option(help="Copy all journals and logs there at the end.")
@@ -69,7 +70,7 @@ def kills(
         if not as_json:
             sys.stderr.write(f"{text}\n")
 
-    report = asyncio.run(_play(seed, rounds, keep, tell))
+    report = asyncio.run(_play(seed, range(first, first + rounds), keep, tell))
     if as_json:
         sys.stdout.write(json.dumps(as_object(report), indent=2) + "\n")
     else:
@@ -82,7 +83,7 @@ def kills(
         raise typer.Exit(1)
 
 
-async def _play(seed: int, rounds: int, keep: Path | None, tell: Callable[[str], None]) -> Report:
+async def _play(seed: int, rounds: range, keep: Path | None, tell: Callable[[str], None]) -> Report:
     from gridio.clock import SystemClock
     from gridio.ids import RandomIds
     from simulator.processes.campaign import Campaign
@@ -97,7 +98,7 @@ async def _play(seed: int, rounds: int, keep: Path | None, tell: Callable[[str],
         typist = Typist(grid.folder.user_config(USER))
         campaign = Campaign(grid, typist, clock)
         try:
-            for number in range(rounds):
+            for number in rounds:
                 plan = plan_round(seed, number)
                 tell(f"{number:4}  {plan.strikes:<6}  {plan.trouble}  {'+'.join(plan.legs)}")
                 await campaign.play(plan)

@@ -49,7 +49,8 @@ STOPPED_S: Final = (HOLD_S + 1.0, HOLD_S + 3.0)
 """Longer than a hold lives."""
 FULL_S: Final = (1.0, 4.0)
 BEHIND_S: Final = (2.0, 25.0)
-CUT_LATE: Final = 0.93
+CUT_LATE: Final = 0.96
+"""Of the journal's log: the last trips."""
 AWAY_S: Final = (0.0, HOLD_S + 2.0)
 LATER_S: Final = HOLD_S + 3.0
 
@@ -106,6 +107,7 @@ def plan_round(seed: int, number: int) -> RoundPlan:
     legs = tuple(chance.some_of(list(SITES), 3 if chance.happens(0.7) else 2))
     if chance.happens(0.1):
         legs = legs[:1]
+    cut_in_log = chance.happens(0.75)
     lasts_s = {
         Trouble.SITE_STOPPED: STOPPED_S,
         Trouble.LAPTOP_STOPPED: STOPPED_S,
@@ -129,7 +131,7 @@ def plan_round(seed: int, number: int) -> RoundPlan:
         back=chance.one_of(list(Return)),
         is_cancelled=chance.happens(0.25),
         behind_s=chance.seconds(*BEHIND_S),
-        # Mostly near the end: what was cut off is excused, and should not be everything.
-        cut_part=chance.seconds(0.0 if chance.happens(0.2) else CUT_LATE, 1.0),
-        cut_in_log=chance.happens(0.75),
+        # The log near its end: what was cut off is excused, and should not be everything.
+        cut_part=chance.seconds(CUT_LATE if cut_in_log else 0.0, 1.0),
+        cut_in_log=cut_in_log,
     )
