@@ -14,9 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -26,10 +23,9 @@ from typing import cast
 import grpc
 import grpc.aio
 
-from agents.daemon import run_agent
-from agents.site_config import load_site_config
 from bench.counted_calls import Counted
 from bench.figures import Figure, show
+from bench.real_sites import ECHO, SITES, sites_running
 from gridcore.metajobs import MachineRequest, Metajob, UsagePattern
 from gridcore.planning import Plan, SiteShare, plan_common_start
 from gridcore.ports import CalendarPort
@@ -41,54 +37,24 @@ from gridcore.reservations import (
     TripRef,
 )
 from gridio.clock import SystemClock
-from gridio.credentials import Credential, load_credential
-from gridio.gridmap import GridMap, grid_map_entry, write_grid_map
+from gridio.credentials import Credential
 from gridio.ids import RandomIds
 from gridio.rpc.client import CLIENT_OPTIONS, GrpcSite
-from gridio.rpc.server import SERVER_OPTIONS
 from gridio.trip_voting import TripVoting
-from tests.certificate_scenes import a_site, a_user, an_authority
 from travel_agent.agent import TravelAgent
 from travel_agent.grid_config import load_grid_config
 
-SITES = ("alpha", "beta", "gamma")
 NODES = 1000
 OUTSTANDING = 1000
 ROUNDS = 12
 BOOKINGS = 10
 IN_FLIGHT = 16
 HOLDERS = 64
-ECHO = "/bench.Echo/Echo"
 ASKED = 10
 DURATION_S = 600
 DAY_S = 86_400
 
 Call = Callable[[], Awaitable[object]]
-
-
-async def serve(folder: Path) -> None:
-    """One site's process: a bare echo beside the real daemon; ends with its standard input."""
-    credential = load_credential(folder / "credential")
-    bare = grpc.aio.server(options=SERVER_OPTIONS)
-
-    async def echo(content: bytes, _: object) -> bytes:
-        return content
-
-    service, method = ECHO.strip("/").split("/")
-    handler = grpc.unary_unary_rpc_method_handler(echo)
-    bare.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(service, {method: handler}),)
-    )
-    secrets = grpc.ssl_server_credentials(
-        [(credential.key_pem, credential.cert_pem)], credential.root_pem, True
-    )
-    sys.stdout.write(f"{bare.add_secure_port('127.0.0.1:0', secrets)}\n")
-    await bare.start()
-    daemon = asyncio.create_task(run_agent(load_site_config(folder / "site.toml")))
-    await asyncio.to_thread(sys.stdin.read)
-    daemon.cancel()
-    await asyncio.gather(daemon, return_exceptions=True)
-    await bare.stop(None)
 
 
 class Grid:
@@ -333,64 +299,11 @@ def _ratio(
     return Figure(name=name, value=value / base, unit="x", must=must, aim=aim)
 
 
-def _lay_out(folder: Path) -> Credential:
-    now = SystemClock().now()
-    authority = an_authority(folder, now=now)
-    ada = a_user(authority, folder, login="ada", now=now)
-    grid_map = GridMap([grid_map_entry(ada.subject, ["ada"])])
-    for site in SITES:
-        home = folder / f"site-{site}"
-        home.mkdir()
-        a_site(authority, folder, name=site, now=now)
-        (folder / site).rename(home / "credential")
-        write_grid_map(home / "grid-mapfile", grid_map)
-        (home / "site.toml").write_text(
-            f'[site]\nname = "{site}"\nlog_level = "error"\n\n'
-            f'[[classes]]\nname = "n"\nnodes = {NODES}\n\n'
-            '[reservations]\nper_account = -1\n\n[host]\nrun_as = "daemon"\n',
-            encoding="utf-8",
-        )
-    return ada
-
-
 def measure() -> list[Figure]:
     """Every figure of this file."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        ada = _lay_out(folder)
-        command = [sys.executable, "-m", "bench.booking_bench", "serve"]
-        servers = [
-            subprocess.Popen(
-                [*command, str(folder / f"site-{site}")],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for site in SITES
-        ]
-        try:
-            ports = []
-            for server in servers:
-                assert server.stdout is not None
-                port = int(server.stdout.readline())
-                ports.append((port, server.stdout.readline().split()[1]))
-            laptop = folder / "laptop"
-            laptop.mkdir()
-            (laptop / "sites.toml").write_text(
-                "\n".join(
-                    f'[machines.{site}]\nsite = "{site}"\nendpoint = "{endpoint}"'
-                    for site, (_, endpoint) in zip(SITES, ports, strict=True)
-                ),
-                encoding="utf-8",
-            )
-            return asyncio.run(_measure(ports, ada, folder))
-        finally:
-            for server in servers:
-                server.communicate()
+    with sites_running(NODES) as (ports, ada, folder):
+        return asyncio.run(_measure(ports, ada, folder))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["serve"]:
-        asyncio.run(serve(Path(sys.argv[2])))
-    else:
-        show(measure())
+    show(measure())

@@ -33,6 +33,7 @@ from travel_agent.composition import open_travel_agent
 from travel_agent.demo_grid import DAEMON, DemoGrid
 from travel_agent.demo_sites import LOOPBACK
 from travel_agent.grid_config import load_grid_config
+from travel_agent.searches import SearchChoice
 
 GRID: Final = "testgrid"
 SITES: Final = {"alpha": 16, "beta": 8, "gamma": 4}
@@ -143,10 +144,15 @@ class GridWorld(SiteBooks):
 
     @asynccontextmanager
     async def laptop(
-        self, user: str = "ada", state: Path | None = None
+        self,
+        user: str = "ada",
+        state: Path | None = None,
+        *,
+        search: SearchChoice | None = None,
     ) -> AsyncIterator[TravelAgent]:
         """A travel agent of ``user``, in this process, over real gRPC."""
-        agent = open_travel_agent(load_grid_config(self.config(user)), state or self.new_state())
+        config = load_grid_config(self.config(user))
+        agent = open_travel_agent(config, state or self.new_state(), search=search)
         try:
             yield agent
         finally:

@@ -27,6 +27,15 @@ Load = Sequence[tuple[int, int, int]]
 """Bookings: nodes, first second, length."""
 
 
+class PatientClock(ManualClock):
+    """Whoever sleeps wakes at once, and it is that late."""
+
+    async def sleep_until(self, instant: float) -> None:
+        """See ``Clock``."""
+        if instant > self.now_precise():
+            self.advance_to(instant)
+
+
 class CalendarSite:
     """One site: its calendar, and a port to it."""
 

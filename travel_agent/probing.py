@@ -36,6 +36,7 @@ from gridcore.planning import Plan, PlannedLeg, SiteShare
 from gridcore.reservations import Decline, DeclineRule, Reservation
 from gridcore.timetext import format_utc
 from gridio.clock import Clock
+from travel_agent.jitter import jitter_s
 from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.searching import Destination
 from travel_agent.trials import TRIALS_MAX, Trials
@@ -48,6 +49,12 @@ DISTRIBUTIONS_MAX: Final = 16
 AHEAD_S: Final = 5
 """What is to start at once must be held before it starts: the n-th proposal looks n times this far
 ahead at the least, because the search itself takes time.
+"""
+PAUSE_LEAST_S: Final = 0.2
+PAUSE_JITTERS: Final = 10
+"""That there is no room is believed when it was heard twice, for another traveller's test
+reservations may have been in the way: between the two lie so many seconds, and so many times the
+jitter of the first attempt.
 """
 
 Trial = Mapping[str, Reservation]
@@ -78,6 +85,7 @@ class Probe:
         self._metajob = metajob
         self._machines = list(destinations)
         self._trials = Trials(metajob, destinations, trip_id, log, listener)
+        self._trip_id = trip_id
         self._clock = clock
         self._tell = listener
         self._proposals = 0
@@ -97,15 +105,23 @@ class Probe:
         self._proposals += 1
         soonest = self._clock.now() + AHEAD_S * self._proposals
         begin = max(self._metajob.earliest_start, soonest)
-        is_single = self._metajob.usage_pattern is UsagePattern.SINGLE
-        found = await (self._anywhere(begin) if is_single else self._together(begin))
-        await self._trials.cancel_all()
+        found = await self._find(begin)
+        if isinstance(found, Decline) and found.rule is DeclineRule.NO_ROOM:
+            pause_s = PAUSE_LEAST_S + PAUSE_JITTERS * jitter_s(self._trip_id, 1)
+            await self._clock.sleep_until(self._clock.now_precise() + pause_s)
+            found = await self._find(begin)
         return found if isinstance(found, Decline) else self._plan(found)
 
     async def learn(self, refusals: Mapping[str, Decline]) -> None:
         """See ``Search``. The next proposal sets new test reservations in any case; the order of
         the machines stays as it was measured.
         """
+
+    async def _find(self, begin: Instant) -> Trial | Decline:
+        is_single = self._metajob.usage_pattern is UsagePattern.SINGLE
+        found = await (self._anywhere(begin) if is_single else self._together(begin))
+        await self._trials.cancel_all()
+        return found
 
     def _plan(self, found: Trial) -> Plan:
         return Plan(
@@ -194,32 +210,27 @@ class Probe:
     async def _measure(self, begin: Instant) -> Decline | None:
         """Step 1. The order of the machines, or why one of them can never be part of the trip.
 
-        For the lowest cost the order is that of the prices: what is asked of the first is most.
+        One after the other, and every traveller in the same order: of two who want the same last
+        room one is refused before it has anything that the other needs. For the lowest cost the
+        order found is that of the prices: what is asked of the first is most.
         """
         is_cheapest = self._metajob.objective is Objective.LOWEST_COST
         if not self._metajob.preference_reorder and not is_cheapest:
             self._order = list(self._machines)
             return None
         await self._trials.announce(self._machines, begin)
-        answers = await asyncio.gather(
-            *(
-                self._trials.set(name, self._shares[name].nodes_min, self._most(name), begin)
-                for name in self._machines
-            ),
-            return_exceptions=True,
-        )
-        faults = [each for each in answers if isinstance(each, BaseException)]
-        if faults:
-            raise faults[0]
+        for name in sorted(self._machines):
+            answer = await self._trials.set(
+                name, self._shares[name].nodes_min, self._most(name), begin
+            )
+            if isinstance(answer, Decline):
+                await self._trials.cancel_all()
+                return answer
+        granted = dict(self._trials.held)
         await self._trials.cancel_all()
-        refusals = [each for each in answers if isinstance(each, Decline)]
-        if refusals:
-            return max(refusals, key=lambda each: each.earliest or 0)
-        granted = dict(zip(self._machines, answers, strict=True))
 
         def rank(name: str) -> tuple[int, int]:
             kept = granted[name]
-            assert isinstance(kept, Reservation), "refusals have been looked for"
             if is_cheapest:
                 return (kept.price_millicredits // kept.nodes, kept.start)
             return (kept.start, -kept.nodes)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from gridcore.metajobs import Metajob, Objective, UsagePattern
 from gridcore.planning import Plan
 from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationRequest
-from gridio.clock import ManualClock
-from tests.search_world import NOW, CalendarSite, LogPage, a_trip, ways_to
+from tests.search_world import NOW, CalendarSite, LogPage, PatientClock, a_trip, ways_to
 from travel_agent.probing import Probe
 from travel_agent.searching import Search, Sweep
 from travel_agent.trials import TRIALS_MAX
@@ -41,7 +40,7 @@ class Instance:
     loads: tuple[list[tuple[int, int, int]], ...]
     prices: tuple[int, ...]
 
-    def sites(self, clock: ManualClock) -> dict[str, CalendarSite]:
+    def sites(self, clock: PatientClock) -> dict[str, CalendarSite]:
         """The sites, afresh."""
         return {
             each.machine: CalendarSite(
@@ -137,10 +136,10 @@ def check_plan(plan: Plan, metajob: Metajob, sites: dict[str, CalendarSite]) -> 
 
 
 def live(
-    instance: Instance, make: Callable[[dict[str, CalendarSite], ManualClock, LogPage], Search]
+    instance: Instance, make: Callable[[dict[str, CalendarSite], PatientClock, LogPage], Search]
 ) -> tuple[Plan | Decline, dict[str, CalendarSite]]:
     """One proposal, checked; the sites are as they were before it."""
-    clock, log = ManualClock(NOW), LogPage()
+    clock, log = PatientClock(NOW), LogPage()
     sites = instance.sites(clock)
     answer = asyncio.run(make(sites, clock, log).propose())
     assert not any(site.live() for site in sites.values())
@@ -220,7 +219,7 @@ def test_a_search_goes_on_while_others_book(
     """Between two proposals somebody else takes room: what is proposed next is valid again, and
     nothing is promised twice.
     """
-    clock, job = ManualClock(NOW), instance.metajob
+    clock, job = PatientClock(NOW), instance.metajob
     for is_probe in (False, True):
         sites = instance.sites(clock)
         ways = ways_to(job, sites)

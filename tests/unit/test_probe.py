@@ -10,9 +10,8 @@ from gridcore.distributions import fill, shifted, shifting_step
 from gridcore.errors import InputError, UnavailableError
 from gridcore.metajobs import Metajob, Objective, Stage, UsagePattern
 from gridcore.planning import Plan, SiteShare
-from gridcore.reservations import Decline, DeclineRule
-from gridio.clock import ManualClock
-from tests.search_world import NOW, CalendarSite, Load, LogPage, a_trip, ways_to
+from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationRequest
+from tests.search_world import NOW, CalendarSite, Load, LogPage, PatientClock, a_trip, ways_to
 from travel_agent.news import deaf
 from travel_agent.probing import AHEAD_S, Probe
 from travel_agent.search_choice import check_search, choose_search
@@ -35,7 +34,7 @@ class Scene:
         nodes: int = 8,
         prices: Mapping[str, int] | None = None,
     ) -> None:
-        self.clock = ManualClock(NOW)
+        self.clock = PatientClock(NOW)
         self.sites = {
             name: CalendarSite(
                 name,
@@ -208,6 +207,40 @@ async def test_the_next_proposal_looks_farther_ahead() -> None:
     assert scene.start == NOW + 2 * AHEAD_S
 
 
+async def test_a_refusal_is_believed_when_it_is_heard_twice() -> None:
+    """Another traveller's test reservation was in the way, and is gone a moment later."""
+    scene = Scene(a_trip({"a": (8, 8), "b": (8, 8)}, 16), {"a": [], "b": []})
+    others = await scene.sites["b"].reserve(
+        ReservationRequest(
+            request_id="other",
+            account="default",
+            nodes_min=1,
+            nodes_max=1,
+            duration_s=300,
+            earliest_start=WHOLE,
+            latest_end=WHOLE + 300,
+        ),
+        ttl_s=100,
+    )
+    assert isinstance(others, Reservation)
+
+    async def let_go(instant: float) -> None:
+        await scene.sites["b"].release(others.reservation_id)
+
+    scene.clock.sleep_until = let_go  # type: ignore[method-assign]  # time passes for the other one
+    assert await scene.shares() == {"a": 8, "b": 8}
+
+
+async def test_a_refused_machine_stops_the_measuring() -> None:
+    """Machines are measured one after the other, by name: who is refused holds nothing that a
+    competitor for the same last room would need later.
+    """
+    scene = Scene(a_trip({"b": (8, 8), "a": (8, 8)}, 16), {"a": [(1, NOW, 400)], "b": []})
+    answer = await scene.probe.propose()
+    assert isinstance(answer, Decline)
+    assert scene.sites["b"].calls["reserve"] == 0
+
+
 async def test_every_test_reservation_is_in_the_log_before_it_is_asked_for() -> None:
     """What a site holds at any moment the log has announced."""
     scene = Scene(
@@ -230,7 +263,7 @@ async def test_every_test_reservation_is_in_the_log_before_it_is_asked_for() -> 
 
 def chosen(choice: SearchChoice, *, answers_inquiries: bool) -> object:
     """The search for a trip to one site."""
-    clock, trip = ManualClock(NOW), a_trip({"a": (1, 4)}, 2)
+    clock, trip = PatientClock(NOW), a_trip({"a": (1, 4)}, 2)
     sites = {"a": CalendarSite("a", clock, answers_inquiries=answers_inquiries)}
     ways = ways_to(trip, sites)
     check_search(choice, trip, ways)
@@ -255,7 +288,7 @@ def test_a_pipeline_is_not_probed_for(choice: SearchChoice) -> None:
         pattern=UsagePattern.PIPELINE,
         stages=(Stage(name="one", machines=("a",), nodes=2, duration_s=10),),
     )
-    sites = {"a": CalendarSite("a", ManualClock(NOW), answers_inquiries=False)}
+    sites = {"a": CalendarSite("a", PatientClock(NOW), answers_inquiries=False)}
     with pytest.raises(InputError, match="cannot book pipelines") as told:
         check_search(choice, trip, ways_to(trip, sites))
     assert "--search sweep" in (told.value.hint or "")
