@@ -8,8 +8,12 @@ on it; the system does not.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
+from typing import Final
 
 from gridcore.reservations import Reservation
+
+_CONTACT_OF: Final = attrgetter("contact")
 
 
 class ContactBook:
@@ -21,7 +25,7 @@ class ContactBook:
 
     def pick(self, live: Iterable[Reservation]) -> str:
         """A contact that no live reservation has; empty when the range is used up."""
-        taken = {each.contact for each in live if each.contact}
+        taken = set(map(_CONTACT_OF, live))
         for port in self._ports:
             contact = f"{self._host}:{port}"
             if contact not in taken:

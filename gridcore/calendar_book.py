@@ -131,7 +131,7 @@ class CalendarBook:
 
     def unordered_live(self) -> Iterator[Reservation]:
         """Held and committed entries, in no order that means anything."""
-        return (self.reservations[each] for each in self._footprints)
+        return map(self.reservations.__getitem__, self._footprints)
 
     def begun(self, now: Instant) -> list[Reservation]:
         """Committed entries that have begun at ``now`` and were not swept yet, by start."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field, replace
+from string import ascii_letters, digits
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gridcore.summaries import CalendarSummary, CalendarVersion
 
 ID_LENGTH_MAX: Final = 128
+_ID_CHARACTERS: Final = frozenset(ascii_letters + digits + "._:/+-")
 HOPS_MAX: Final = 16
 """Most managers a request may come through."""
 NODES_LIMIT: Final = 10_000_000
@@ -397,7 +399,7 @@ def check_id(what: str, value: str) -> None:
         raise InputError(
             f"the {what} is missing or too long", hint=f"1 to {ID_LENGTH_MAX} characters"
         )
-    if not value.isascii() or not all(c.isalnum() or c in "._:/+-" for c in value):
+    if not _ID_CHARACTERS.issuperset(value):
         raise InputError(
             f"the {what} {value[:40]!r} has characters that are not allowed",
             hint="use A-Z a-z 0-9 . _ : / + -",

@@ -104,13 +104,7 @@ class GridIdentity:
         """The identity that ``subject`` spells, or None when it is a name of another form (another
         authority's).
         """
-        match = re.fullmatch(r"/O=([^/]*)/OU=([^/]*)/CN=([^/]*)", subject)
-        if match is None or match[2] not in list(Role):
-            return None
-        try:
-            return cls(grid=match[1], role=Role(match[2]), name=match[3])
-        except InputError:
-            return None
+        return _parsed(subject)
 
 
 def check_name(name: str, *, what: str) -> str:
@@ -193,6 +187,18 @@ def renewal_hint(role: Role | None) -> str:
     if role in (Role.SITE, Role.MANAGER):
         return f"let the grid's authority renew it: gurd ca {role.word}"
     return "run `gur login`"
+
+
+@lru_cache(maxsize=1024)
+def _parsed(subject: str) -> GridIdentity | None:
+    """Kept, because every call of a connection comes from the same subject."""
+    match = re.fullmatch(r"/O=([^/]*)/OU=([^/]*)/CN=([^/]*)", subject)
+    if match is None or match[2] not in list(Role):
+        return None
+    try:
+        return GridIdentity(grid=match[1], role=Role(match[2]), name=match[3])
+    except InputError:
+        return None
 
 
 @lru_cache(maxsize=1024)
