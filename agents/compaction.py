@@ -8,9 +8,7 @@ first.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from agents.agent_events import (
     AcceptorChanged,
@@ -36,14 +34,7 @@ from gridcore.calendar_events import (
     ReservationGranted,
     ReservationMoved,
 )
-from gridcore.instants import Instant
 from gridcore.trip_consensus import AcceptorState
-from gridio.journal import Record
-
-HISTORY_KIND: Final = "history"
-"""The one record that replaces all that were there before."""
-COMPACT_ABOVE: Final = 20_000
-"""Records in the journal from which on a compaction is worth its pause (about 0.1 ms a record)."""
 
 
 def compacted(
@@ -93,18 +84,3 @@ def _is_remembered(
             return acceptors.get(event.state.instance) == event.state
         case _:
             return False  # sums and states, which are written anew
-
-
-def history_record(records: Iterable[Record], at: Instant) -> Record:
-    """Many records as one."""
-    packed = [[each.kind, each.at, each.body.decode()] for each in records]
-    return Record(kind=HISTORY_KIND, at=at, body=json.dumps(packed, separators=(",", ":")).encode())
-
-
-def unpacked(record: Record) -> Iterator[Record]:
-    """The records behind one of the journal's: itself, or those that a history holds."""
-    if record.kind != HISTORY_KIND:
-        yield record
-        return
-    for kind, at, body in json.loads(record.body):
-        yield Record(kind=kind, at=at, body=body.encode())

@@ -30,7 +30,7 @@ from agents.agent_events import (
 )
 from agents.calendar_desk import CalendarDesk
 from agents.changed_legs import jobs_follow
-from agents.compaction import COMPACT_ABOVE, compacted, history_record, unpacked
+from agents.compaction import compacted
 from agents.job_runner import JobRunner
 from agents.notice_post import NoticePost
 from agents.racing import Racing
@@ -57,6 +57,7 @@ from gridcore.reservations import ReservationEvent
 from gridcore.summaries import CalendarSummary
 from gridcore.summarising import summarise
 from gridio.alarms import Alarm
+from gridio.history import COMPACT_ABOVE, history_of, rewrite
 from gridio.journal import JournalFailed
 from gridio.notify import Notice
 from gridio.publishing import CalendarPublisher
@@ -66,7 +67,7 @@ from local_sched.resizing import resize_bound
 
 if TYPE_CHECKING:
     from agents.agent_parts import AgentParts
-    from gridio.journal import Ticket
+    from gridio.journal import Record, Ticket
 
 log = logging.getLogger(__name__)
 
@@ -241,28 +242,20 @@ class NodeAgent:
         return count
 
     async def compact(self) -> bool:
-        """Rewrite the journal without what is forgotten. False: others kept writing; try again.
+        """Rewrite the journal without what is forgotten. False: others kept writing; try again."""
+        now = self.clock.now()
 
-        From the look at the last sequence to ``snapshot`` nobody else may run: what is appended in
-        between would be in neither.
-        """
-        journal, now = self.parts.journal, self.clock.now()
-        barrier = self.record([])
-        await barrier.durable()
-        if journal.last_sequence != barrier.sequence:
-            return False
-        kept = chain(
-            compacted(self._history(), self.calendar, self.jobs, self.trips.states),
-            self.state.history(self.calendar.reservations, now),
-        )
-        history = history_record([CODEC.encode(event, at=now) for event in kept], now)
-        await journal.snapshot(history).durable()
-        return True
+        def remembered() -> Iterator[Record]:
+            kept = chain(
+                compacted(self._history(), self.calendar, self.jobs, self.trips.states),
+                self.state.history(self.calendar.reservations, now),
+            )
+            return (CODEC.encode(event, at=now) for event in kept)
+
+        return await rewrite(self.parts.journal, lambda: self.record([]), remembered, now)
 
     def _history(self) -> Iterator[AgentEvent]:
-        for record in self.parts.journal.replay():
-            for each in unpacked(record):
-                yield CODEC.decode(each)
+        return (CODEC.decode(each) for each in history_of(self.parts.journal))
 
     def summary(self) -> CalendarSummary:
         """What the calendar looks like from outside, at the resolution the site publishes.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,12 +22,14 @@ from gridcore.ports import CalendarPort
 from gridio.alarms import Alarm
 from gridio.clock import Clock
 from gridio.connections import SiteConnection
+from gridio.history import COMPACT_ABOVE, history_of, rewrite
 from gridio.ids import IdSource
-from gridio.journal import Journal, Ticket
+from gridio.journal import Journal, Record, Ticket
 from gridio.publishing import CalendarPublisher
 from gridio.records import EventCodec
 from manager.asking import Inquirer
 from manager.children import Child
+from manager.compaction import compacted
 from manager.composite_calendar import CompositeCalendar, ManagerRules
 from manager.coordinator import Coordinator, CoordinatorParts
 from manager.errands import Errands
@@ -165,11 +167,25 @@ class CalendarManager:
     def replay(self) -> int:
         """Read the journal into the empty manager, before ``run``; how many records."""
         count = 0
-        for record in self.parts.journal.replay():
-            self.apply(CODEC.decode(record))
+        for event in self._history():
+            self.apply(event)
             count += 1
         self.book.validate()
         return count
+
+    async def compact(self) -> bool:
+        """Rewrite the journal without what is forgotten. False: others kept writing; try again."""
+        now = self.clock.now()
+
+        def remembered() -> Iterator[Record]:
+            kept = compacted(self._history, self.book, self.trips.states)
+            return (CODEC.encode(event, at=now) for event in kept)
+
+        journal = self.parts.journal
+        return await rewrite(journal, lambda: self.record((), True), remembered, now)
+
+    def _history(self) -> Iterator[ManagerEvent]:
+        return (CODEC.decode(each) for each in history_of(self.parts.journal))
 
     async def run(self) -> None:
         """Drive the manager until cancelled: first what a restart left undone, then time.
@@ -188,9 +204,12 @@ class CalendarManager:
             self._others.clear()
 
     async def _pass_time(self) -> None:
+        compact_above = COMPACT_ABOVE
         while True:
             self.coordinator.sweep()
             self.trips.sweep()
+            if self.parts.journal.replay_count > compact_above:
+                compact_above = COMPACT_ABOVE if await self.compact() else 2 * compact_above
             now = self.clock.now()
             moments = (self.book.next_moment(now), self.trips.next_moment(now))
             due = [each for each in moments if each is not None]

@@ -32,6 +32,7 @@ from gridcore.reservations import (
     ReservationState,
 )
 from manager.manager_events import (
+    AccountsCarried,
     BookEvent,
     GroupCommitted,
     GroupDecided,
@@ -95,6 +96,11 @@ class CompositeBook:
         self._successor: dict[str, str] = {}
         """Committed group -> the held one that is to replace or amend it."""
         self._opened = 0
+
+    @property
+    def opened(self) -> int:
+        """How many group ids were ever given."""
+        return self._opened
 
     def take_group_id(self) -> str:
         """An id for a new group, never given twice; ids that came to nothing leave gaps."""
@@ -167,6 +173,9 @@ class CompositeBook:
                 self._commit(self.get(event.group_id), event.at)
             case GroupEnded():
                 self._end(self.get(event.group_id), event.event, event.at)
+            case AccountsCarried():
+                self._opened = max(self._opened, event.groups_opened)
+                self.trade.carry(event.accounts)
             case UndoLanded():
                 self.owed.pop((event.child, event.request_id), None)
             case RequestBuried():
@@ -211,7 +220,7 @@ class CompositeBook:
         if key in self._by_request or key in self.buried:
             raise ConflictError(f"request {key[1]} was answered before")
         old_id = event.amends or reservation.request.replaces
-        if old_id is not None:
+        if old_id is not None and not self._is_forgotten(old_id):
             old = self.get(old_id).reservation
             if old.state is not ReservationState.COMMITTED or old_id in self._successor:
                 raise ConflictError(f"reservation {old_id} cannot be replaced by {group_id}")
@@ -221,6 +230,10 @@ class CompositeBook:
             reservation=reservation, parts=event.parts, amends=event.amends
         )
         self._by_request[key] = (group_id, reservation.request)
+
+    def _is_forgotten(self, group_id: str) -> bool:
+        """True for an id that was given, of a group that a compacted journal does not know."""
+        return group_id not in self.groups and _number_of(group_id) <= self._opened
 
     def _decide(self, group: Group) -> None:
         if group.reservation.state is not ReservationState.HELD:

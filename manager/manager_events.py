@@ -15,6 +15,7 @@ from typing import Final
 from gridcore.calendar_events import FinishedForgotten, RequestBuried
 from gridcore.instants import Instant
 from gridcore.reservations import Reservation, ReservationEvent
+from gridcore.trade import TradeAccount
 from gridcore.trip_consensus import AcceptorState
 
 
@@ -111,6 +112,16 @@ class UndoLanded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountsCarried:
+    """First in a compacted history: what groups that are left out have moved in trade, and how many
+    group ids were ever given.
+    """
+
+    groups_opened: int
+    accounts: tuple[TradeAccount, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TripVoteKept:
     """What this manager promised or accepted as an acceptor of a trip's outcome."""
 
@@ -133,6 +144,7 @@ BookEvent = (
     | GroupCommitted
     | GroupEnded
     | UndoLanded
+    | AccountsCarried
     | RequestBuried
     | FinishedForgotten
 )
@@ -148,6 +160,7 @@ MANAGER_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "group-committed": GroupCommitted,
         "group-ended": GroupEnded,
         "undo-landed": UndoLanded,
+        "accounts-carried": AccountsCarried,
         "buried": RequestBuried,
         "forgotten": FinishedForgotten,
         "trip-vote-kept": TripVoteKept,

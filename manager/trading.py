@@ -13,6 +13,8 @@ that was given up after its start the time until then. The accounts follow from 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gridcore.instants import Instant
 from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationRequest
 from gridcore.trade import TradeAccount, TradeBalance, TradeBook
@@ -47,6 +49,14 @@ class TradeLedger:
             for name in (part.child, borrower):
                 self.book.accounts.setdefault(name, TradeBalance())
             self.book.record(part.child, borrower, part.nodes * used_s)
+
+    def carry(self, accounts: Iterable[TradeAccount]) -> None:
+        """Add what groups that nobody remembers have moved."""
+        for each in accounts:
+            balance = self.book.accounts.setdefault(each.member, TradeBalance())
+            balance.lent += each.lent_node_s
+            balance.borrowed += each.borrowed_node_s
+            balance.local += each.local_node_s
 
     def debt_node_s(self, name: str) -> int:
         """What ``name`` has borrowed and not lent; below zero when others owe to it."""

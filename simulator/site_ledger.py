@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from agents.agent_events import JobAccepted, JobOver, JobRunning, JobStarting
-from agents.compaction import HISTORY_KIND
+from gridio.history import HISTORY_KIND
 from agents.node_agent import CODEC
 from gridcore.calendar_events import (
     ReservationChanged,

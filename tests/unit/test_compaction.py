@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agents.agent_parts import AgentParts
 from agents.areas import Areas
-from agents.compaction import HISTORY_KIND
+from gridio.history import HISTORY_KIND
 from agents.contacts import ContactBook
 from agents.job_table import JobTable
 from agents.node_agent import NodeAgent

@@ -19,11 +19,13 @@ from gridcore.reservations import (
     ReservationState,
     TripRef,
 )
+from gridcore.trade import TradeAccount
 from gridcore.trip_consensus import AcceptorState, Ballot, Outcome, Vote
 from gridio.records import EventCodec
 from manager.composite_calendar import CompositeCalendar, ManagerRules
 from manager.manager_events import (
     MANAGER_EVENTS,
+    AccountsCarried,
     BookEvent,
     GroupCommitted,
     GroupDecided,
@@ -334,6 +336,7 @@ def test_every_event_can_be_journaled() -> None:
         GroupCommitted(group_id="north.1", at=NOW),
         GroupEnded(group_id="north.1", event=ReservationEvent.RELEASE, at=NOW),
         UndoLanded(child="a", request_id="part-a"),
+        AccountsCarried(groups_opened=7, accounts=(TradeAccount(member="a", lent_node_s=5),)),
         RequestBuried(owner="ada", request_id="w", at=NOW),
         FinishedForgotten(before=NOW),
         TripVoteKept(state=AcceptorState(instance="t/1", vote=vote)),
