@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from agents.agent_events import JobAccepted, JobOver, JobRunning, JobStarting
-from gridio.history import HISTORY_KIND
 from agents.node_agent import CODEC
 from gridcore.calendar_events import (
     ReservationChanged,
@@ -20,6 +19,7 @@ from gridcore.calendar_events import (
     ReservationMoved,
 )
 from gridcore.reservations import Reservation, ReservationState, next_state
+from gridio.history import HISTORY_KIND
 
 if TYPE_CHECKING:
     from gridio.journal import Record

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from agents.agent_parts import AgentParts
 from agents.areas import Areas
-from gridio.history import HISTORY_KIND
 from agents.contacts import ContactBook
 from agents.job_table import JobTable
 from agents.node_agent import NodeAgent
@@ -20,6 +19,7 @@ from gridcore.ladders import EXACT
 from gridcore.reservations import Reservation, ReservationRequest
 from gridio.clock import ManualClock
 from gridio.connections import SiteConnection
+from gridio.history import HISTORY_KIND
 from gridio.journal_memory import Disk, MemoryJournal
 from local_sched.resource_managers.simulated import (
     SimulatedMachine,
