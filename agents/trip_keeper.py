@@ -75,6 +75,10 @@ class TripKeeper:
     ) -> None:
         self._checks: list[tuple[Instant, str]] = []
         """Heap of (instant, reservation): when to ask whether a committed trip was cancelled."""
+        self._left_behind: dict[str, tuple[TripRef, Instant]] = {}
+        """By attempt: those that a change has left with legs elsewhere, and until when they can be
+        called off.
+        """
         self._calendar = calendar
         self._clock = clock
         self._connect = connect
@@ -249,6 +253,39 @@ class TripKeeper:
             log.info("the trip of %s was cancelled", reservation_id)
             events = self._calendar.decide_release(reservation_id, None, self._clock.now())
             await self._record(events).durable()
+
+    # -- changed trips -----------------------------------------------------------------------------
+
+    def note_moved(self, old: Reservation, new: Reservation) -> None:
+        """A leg has its new form. Where the change dropped other sites, each site that goes on has
+        the old attempt called off: the dropped ones ask about that before their start, and the
+        traveller may be gone.
+        """
+        self.note_committed(new)
+        before, after = old.request.trip, new.request.trip
+        if before is None or after is None or before.attempt == after.attempt:
+            return
+        if before.acceptors and not set(before.participants) <= set(after.participants):
+            self._left_behind[before.instance] = (before, old.start)
+
+    def call_off_soon(self, now: Instant) -> None:
+        """Have attempts that a change has left behind called off, beside everything else."""
+        for trip, until in self._left_behind.values():
+            if now < until:
+                assert self._group is not None, "open() comes first"
+                self._group.create_task(self._call_off(trip, until), name="called off")
+        self._left_behind.clear()
+
+    async def _call_off(self, trip: TripRef, until: Instant) -> None:
+        voting = self._voting(trip, trip.cancellation)
+        wait_s = RETRY_FIRST_S
+        while self._clock.now() < until:
+            if await voting.learn() or await voting.settle(Outcome.COMMIT):
+                return
+            await self._clock.sleep_until(
+                min(self._clock.now_precise() + wait_s * self._fraction(trip), until)
+            )
+            wait_s = min(2 * wait_s, RETRY_MAX_S)
 
     # -- inside ------------------------------------------------------------------------------------
 
