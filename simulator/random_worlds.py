@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from gridcore.machines import MachineRequest
@@ -16,6 +17,7 @@ from simulator.simulated_site import SitePlan
 from simulator.troubles import Trouble, TroubleKind
 from simulator.virtual_clock import WORLD_BEGIN, ClockStep
 from simulator.worlds import PlannedCrash, WorldPlan
+from travel_agent.changing import TripChange
 from travel_agent.searches import SearchChoice
 
 STORM_S: Final = 240.0
@@ -27,8 +29,16 @@ STEPS_MOST: Final = 250
 """Crash points lie within so many callbacks of a life: that is where bookings are made."""
 
 
-def random_plan(seed: int, *, sites_most: int = 20, loss: float = 0.5) -> WorldPlan:
-    """The world of this seed. ``loss``: the most that its network loses, of each message."""
+CHANGES: Final = 0.35
+"""Share of the trips that their users change."""
+
+
+def random_plan(
+    seed: int, *, sites_most: int = 20, loss: float = 0.5, changes: float = CHANGES
+) -> WorldPlan:
+    """The world of this seed. ``loss``: the most that its network loses, of each message;
+    ``changes``: how many of the trips are amended.
+    """
     chance = Chance(seed, "plan")
     count = chance.whole(SITES_LEAST, max(SITES_LEAST, sites_most))
     sites = tuple(_site(chance, f"s{number}") for number in range(1, count + 1))
@@ -38,6 +48,10 @@ def random_plan(seed: int, *, sites_most: int = 20, loss: float = 0.5) -> WorldP
         for number in range(1, 2 + chance.whole(0, count) // 3)
     )
     parties = [*names, *(each.name for each in laptops)]
+    # From a source of its own, so that all else is as in a world without changes.
+    laptops = tuple(
+        _changing(Chance(seed, f"changes {each.name}"), each, sites, changes) for each in laptops
+    )
     return WorldPlan(
         seed=seed,
         sites=sites,
@@ -101,6 +115,50 @@ def _wish(chance: Chance, name: str, sites: tuple[SitePlan, ...]) -> TripWish:
     return TripWish(
         at_s=at_s, metajob=metajob, cancel_after_s=cancel_after_s, tries=chance.whole(1, 4)
     )
+
+
+def _changing(
+    chance: Chance, laptop: LaptopPlan, sites: tuple[SitePlan, ...], share: float
+) -> LaptopPlan:
+    """Some of the trips are changed, between at once and shortly before they start."""
+    wishes = tuple(
+        replace(
+            wish,
+            change=_change(chance, wish.metajob, sites),
+            amend_after_s=chance.seconds(0.5, 200.0),
+        )
+        if chance.happens(share)
+        else wish
+        for wish in laptop.wishes
+    )
+    return replace(laptop, wishes=wishes)
+
+
+def _change(chance: Chance, metajob: Metajob, sites: tuple[SitePlan, ...]) -> TripChange:
+    """Another time, another size, or other sites."""
+    if chance.happens(0.5):
+        later_s = chance.whole(-60, 400)
+        start = metajob.earliest_start + later_s
+        duration_s = chance.whole(20, 300)
+        end = start + duration_s + chance.whole(0, 900)
+        return TripChange(earliest_start=start, latest_end=end, duration_s=duration_s)
+    machines = metajob.machines
+    if chance.happens(0.5):
+        machines = tuple(chance.some_of(machines, chance.whole(1, len(machines))))
+    known = {each.machine for each in machines}
+    more = [each.name for each in sites if each.name not in known]
+    if more and chance.happens(0.5):
+        machines = (
+            *machines,
+            MachineRequest(machine=chance.one_of(more), nodes_min=1, nodes_max=1),
+        )
+    sizes = {each.name: each.nodes for each in sites}
+    resized = []
+    for each in machines:
+        nodes = chance.whole(1, sizes[each.machine])
+        resized.append(MachineRequest(machine=each.machine, nodes_min=nodes, nodes_max=nodes))
+    total = sum(each.nodes_min for each in resized)
+    return TripChange(metajob=replace(metajob, machines=tuple(resized), nodes_total=total))
 
 
 def _weather(chance: Chance, loss: float) -> Weather:

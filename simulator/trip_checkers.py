@@ -49,8 +49,14 @@ class TripBooks:
         """True when every leg that was kept has come to its end: nothing is left to cancel."""
         return all(each.state is ReservationState.COMPLETED for _, each in self.kept())
 
+    def without_left_out(self) -> TripBooks:
+        """The same without the sites that the newest attempt has no part for."""
+        newest = max((trip_of(each) for _, each in self.kept()), key=lambda trip: trip.attempt)
+        legs = [each for each in self.legs if each[0].name in newest.participants]
+        return TripBooks(self.trip_id, legs)
+
     def outcome(self) -> str:
-        """What became of it."""
+        """What became of it: whole, with all legs of one attempt; never half old and half new."""
         kept = self.kept()
         if not kept:
             return ABORTED
@@ -92,6 +98,8 @@ def check_trips(world: CheckedWorld, record: WorldRecord | None, *, is_final: bo
             record.outcomes[trip_id] = outcome
         if outcome != TORN or (undone.get(trip_id) and not is_final):
             continue
+        if not is_final and books.without_left_out().outcome() != TORN:
+            continue  # a leg that a change left out ends before its start
         excuse = _excuse(world, books, is_cancelled=undone.get(trip_id, False))
         if excuse:
             if is_final:
@@ -110,20 +118,27 @@ def start_s(site: CheckedSite, promise: Promise, at_s: float | None = None) -> f
 
 
 def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str:
-    """Why a torn trip could not be helped; empty: it could."""
+    """Why a torn trip could not be helped; empty: it could.
+
+    The newest attempt that any leg was kept with is what was decided. Its other legs are lost, or
+    are still as an earlier attempt had them (``stale``), or that left them out.
+    """
     kept = books.kept()
-    attempt = trip_of(kept[0][1])
+    newest = max((trip_of(each) for _, each in kept), key=lambda trip: trip.attempt)
+    stale = {site.name: each for site, each in kept if trip_of(each).attempt < newest.attempt}
     lost = [
         (site, each)
         for site, each in books.legs
-        if each.state not in DONE and trip_of(each).attempt == attempt.attempt
+        if each.state not in DONE
+        and trip_of(each).attempt == newest.attempt
+        and each.state is not ReservationState.SUPERSEDED
     ]
-    if len(lost) + len(kept) != len(attempt.participants):
+    if len(lost) + len(kept) - len(stale) != len(newest.participants):
         return ""
     if is_cancelled:
         released = [each.since(ReservationState.RELEASED) or 0.0 for _, each in lost]
         starts = [start_s(site, each) for site, each in kept]
-        if max(released) >= min(starts) - CANCEL_LEAD_S:
+        if max(released, default=0.0) >= min(starts) - CANCEL_LEAD_S:
             return "cancelled when it was starting"
         if max(starts) <= world.storm_ends_s:
             return "cancelled out of reach until its start"
@@ -131,12 +146,21 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
     for site, each in lost:
         ended_s = each.ended_at or 0.0
         begin_s = start_s(site, each, ended_s)
+        if site.name in stale:
+            begin_s = min(begin_s, start_s(site, stale[site.name], ended_s))
         if (
             each.state is not ReservationState.EXPIRED
             or ended_s < begin_s - 1.0
             or begin_s > world.storm_ends_s
         ):
             return ""
+    left_out = [
+        start_s(site, stale[site.name])
+        for site, _ in kept
+        if site.name in stale and site.name not in newest.participants
+    ]
+    if left_out:
+        return "left out and out of reach" if max(left_out) <= world.storm_ends_s else ""
     return "no majority until its start"
 
 
@@ -191,7 +215,11 @@ def check_told(world: CheckedWorld, itinerary: Itinerary) -> None:
         return
     for leg in itinerary.legs:
         promise = world.sites[leg.site].ledger.promises.get(leg.reservation_id or "")
-        if promise is None or not promise.was(ReservationState.COMMITTED):
+        if (
+            promise is None
+            or not promise.was(ReservationState.COMMITTED)
+            or promise.reservation.interval != leg.interval
+        ):
             world.chronicle.broken(
                 SHOWN,
                 f"{itinerary.trip_id} is called booked, {leg.site} has not committed it",
