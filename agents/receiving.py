@@ -4,7 +4,8 @@ The job of the later stage is submitted with a ``Handover``: which stage, at whi
 files. Its own site then does the rest, without the laptop: it asks the other site what became of
 that stage, fetches the files once it has ended well, and only then lets the job start, at its
 reserved start. When the stage before has failed, or the files cannot be had until the job could no
-longer run its full time, the job fails and says why.
+longer run its full time, the job fails and says why, its leg is released, and the stages behind it
+hear of that in turn.
 
 Who may have the files is decided by the site that gives them (``leg_for``): a site, proven by its
 certificate, whose name is among the participants of the trip that the reservation belongs to. The
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from agents.node_agent import NodeAgent
 
 log = logging.getLogger(__name__)
+
+_KEPT: Final = (ReservationState.COMMITTED, ReservationState.COMPLETED)
+_FAILED: Final = (JobState.FAILED, JobState.TIMED_OUT)
 
 LEG_QUESTION: Final = "leg"
 """What became of a leg of a trip (docs/queries.md)."""
@@ -88,6 +92,7 @@ class Receiving:
         if reason:
             log.warning("job %s takes nothing over: %s", job_id, reason)
             await self._agent.runner.give_up(job_id, reason)
+            await self._let_go(view)
             return
         done = HandoverDone(job_id=job_id, at=self._agent.clock.now())
         ticket = self._agent.record([done])
@@ -171,10 +176,13 @@ class Receiving:
 
     # -- inside ------------------------------------------------------------------------------------
 
+    async def _let_go(self, view: JobView) -> None:
+        """The leg's time is of no use to anybody any more, and others may want it."""
+        await self._agent.calendar_port(_owner_of(view)).release(view.spec.reservation_id)
+
     def _own_port(self, view: JobView) -> SitePort:
         """This site's services for the job's owner."""
-        caller = Caller(subject=f"login:{view.owner}", login=view.owner)
-        return self._agent.site_port(caller)
+        return self._agent.site_port(_owner_of(view))
 
     def _is_awaiting(self, job_id: str) -> bool:
         return job_id in self._agent.jobs.awaiting
@@ -189,6 +197,10 @@ class Receiving:
         await self._agent.clock.sleep_until(
             now + min(max(left_s, ASK_EVERY_MIN_S), ASK_EVERY_MAX_S)
         )
+
+
+def _owner_of(view: JobView) -> Caller:
+    return Caller(subject=f"login:{view.owner}", login=view.owner)
 
 
 class _TimeOverError(GridError):
@@ -226,16 +238,18 @@ def leg_for(agent: NodeAgent, caller: Caller, trip_id: str, leg: str) -> dict[st
 
     Whoever may not know gets the same answer as for a leg that does not exist.
     """
-    found = [
+    legs = [
         each
         for each in agent.calendar.reservations.values()
         if each.request.trip is not None
         and (each.request.trip.trip_id, each.request.trip.leg) == (trip_id, leg)
-        and each.state in (ReservationState.COMMITTED, ReservationState.COMPLETED)
         and (may_read(caller, each) or caller.role is Role.ADMIN or each.owner == caller.owner)
     ]
-    if not found:
-        raise NotFoundError(f"{agent.calendar.site} has no leg {leg[:64]!r} of such a trip")
-    area = found[-1].reservation_id
-    jobs = [view for view in agent.jobs.views.values() if view.spec.reservation_id == area]
-    return {"reservation": area, "state": jobs[-1].state.value if jobs else None}
+    # A leg that was released is another one now, or none; unless it was its own job that failed.
+    for kept in reversed(legs):
+        area = kept.reservation_id
+        jobs = [view for view in agent.jobs.views.values() if view.spec.reservation_id == area]
+        state = jobs[-1].state if jobs else None
+        if kept.state in _KEPT or (kept.state is ReservationState.RELEASED and state in _FAILED):
+            return {"reservation": area, "state": None if state is None else state.value}
+    raise NotFoundError(f"{agent.calendar.site} has no leg {leg[:64]!r} of such a trip")

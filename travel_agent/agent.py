@@ -32,6 +32,7 @@ from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.offers import offered
 from travel_agent.office import Connect, Office
 from travel_agent.racing import RACERS, call_off_race, resume_race
+from travel_agent.relaying import Relay, bring_now
 from travel_agent.reports import SiteReport, TripReport
 from travel_agent.resuming import Resumed, over, resume
 from travel_agent.setting_out import ask_only, queue_jobs, set_out
@@ -220,7 +221,10 @@ class TravelAgent:
                 if log.story.is_amended:
                     itinerary = await requeue_jobs(self._office, log, Path(), listener)
                 else:
-                    itinerary = await queue_jobs(answer.itinerary, work, Path(), log)
+                    sent = log.story.staged
+                    itinerary = await queue_jobs(answer.itinerary, work, Path(), log, sent=sent)
+                relay = Relay(metajob=metajob, destinations=destinations, work=work, tell=listener)
+                itinerary = await bring_now(relay, itinerary, log)
                 jobs = {leg.name: leg.job_id for leg in itinerary.legs}
                 if jobs != {leg.name: leg.job_id for leg in answer.itinerary.legs}:
                     answer = replace(answer, done=f"{answer.done}; queued its jobs")

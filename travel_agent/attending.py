@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
+from aiostream import stream
+
 from gridcore.itineraries import Itinerary, TripState
 from gridcore.metajobs import Metajob
 from gridcore.trip_wishes import TripEvent
@@ -17,6 +19,7 @@ from travel_agent.legs import LegChange, LegOutput, LegWork
 from travel_agent.news import Listener
 from travel_agent.office import Office
 from travel_agent.racing import race_report, withdraw_losers
+from travel_agent.relaying import Relay, bring_in_time
 from travel_agent.reports import TripReport, look_at, report_on
 from travel_agent.stages import with_inputs
 from travel_agent.telling import tell_people
@@ -64,14 +67,18 @@ async def attend(
     office: Office, wanted: str, listener: Listener
 ) -> AsyncIterator[LegOutput | LegChange]:
     """Output and states of a trip's jobs until all are over; then, and shortly before the start,
-    people are told.
+    people are told. Between stages that no site can connect this laptop brings the input.
     """
     metajob, itinerary = office.remembered(wanted)
-    work = LegWork(metajob, office.destinations(metajob))
+    destinations = office.destinations(metajob)
+    work = LegWork(metajob, destinations)
+    relay = Relay(metajob=metajob, destinations=destinations, work=work, tell=listener)
     reminder = asyncio.create_task(_remind(office, metajob, itinerary, listener))
     try:
-        async for item in work.follow(itinerary):
-            yield item
+        inputs = bring_in_time(relay, office, itinerary)
+        async with stream.merge(work.follow(itinerary), inputs).stream() as merged:
+            async for item in merged:
+                yield item
         await report(office, wanted, listener)
     finally:
         reminder.cancel()

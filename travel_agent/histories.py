@@ -14,6 +14,7 @@ from travel_agent.trip_events import (
     AmendmentClosed,
     AmendmentDecided,
     AmendmentOpened,
+    FilesSent,
     HoldsAsked,
     HoldsLetGo,
     JobSubmitted,
@@ -109,6 +110,8 @@ def _words(event: TripLogEvent) -> str:
             return f"attempt {attempt}: every leg held; to be decided by {who}"
         case TripBooked(legs=legs):
             return "booked as " + ", ".join(leg.reservation_id or "-" for leg in legs)
+        case FilesSent(leg=leg):
+            return f"{leg}: files sent; its job waits for the stage before"
         case JobSubmitted(leg=leg, job_id=job_id):
             return f"{leg}: job {job_id} queued"
         case AmendmentOpened(reason=reason):

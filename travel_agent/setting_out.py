@@ -7,6 +7,7 @@ expires by itself, and the log knows it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -27,7 +28,7 @@ from travel_agent.search_choice import check_search
 from travel_agent.searching import Destination
 from travel_agent.stages import with_inputs
 from travel_agent.telling import tell_people
-from travel_agent.trip_events import JobSubmitted, TripOpened
+from travel_agent.trip_events import FilesSent, JobSubmitted, TripOpened
 from travel_agent.trip_log import ForgetfulLog, JournaledTripLog, TripLog
 
 CLEAN_UP_S: Final = 3.0
@@ -93,18 +94,29 @@ async def ask_only(office: Office, metajob: Metajob, listener: Listener) -> Itin
         raise
 
 
-async def queue_jobs(itinerary: Itinerary, work: LegWork, base: Path, log: TripLog) -> Itinerary:
+async def queue_jobs(
+    itinerary: Itinerary,
+    work: LegWork,
+    base: Path,
+    log: TripLog,
+    *,
+    sent: Collection[str] = (),
+) -> Itinerary:
     """Files in and jobs queued, at all sites at the same time; what is queued already stays. The
-    job of a stage whose input the laptop brings is queued with that (``relaying``). The legs come
-    back with their sites' time zones.
+    job of a stage whose input the laptop brings is queued with that (``relaying``); ``sent``: the
+    reservations of such stages whose own files are there already. The legs come back with their
+    sites' time zones.
     """
 
     async def prepare(leg: Leg) -> Leg:
         leg = await work.in_its_zone(leg)
         if work.task_of(leg) is None or leg.job_id is not None:
             return leg
-        await work.stage_in(leg, base)
+        if leg.reservation_id not in sent:
+            await work.stage_in(leg, base)
         if work.is_relayed(leg, itinerary):
+            if leg.reservation_id not in sent:
+                await log.write(FilesSent(leg=leg.name, reservation_id=leg.reservation_id or ""))
             return leg
         view = await work.submit(leg, itinerary)
         await log.write(JobSubmitted(leg=leg.name, job_id=view.job_id))

@@ -80,6 +80,16 @@ class TripBooked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FilesSent:
+    """The files of a leg that come from this laptop are at its site; its job has to wait for the
+    stage before.
+    """
+
+    leg: str
+    reservation_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSubmitted:
     """The task of a leg is queued inside its reservation."""
 
@@ -171,6 +181,7 @@ TripLogEvent = (
     | HoldsLetGo
     | TripDecided
     | TripBooked
+    | FilesSent
     | JobSubmitted
     | AmendmentOpened
     | AmendmentDecided
@@ -191,6 +202,7 @@ TRIP_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "holds-let-go": HoldsLetGo,
         "trip-decided": TripDecided,
         "trip-booked": TripBooked,
+        "files-sent": FilesSent,
         "job-submitted": JobSubmitted,
         "amendment-opened": AmendmentOpened,
         "amendment-decided": AmendmentDecided,

@@ -20,6 +20,7 @@ from travel_agent.trip_events import (
     AmendmentDecided,
     AmendmentOpened,
     AskedLeg,
+    FilesSent,
     HoldsAsked,
     HoldsLetGo,
     JobSubmitted,
@@ -96,6 +97,8 @@ class TripStory:
     is_undoing: bool = False
     legs: tuple[Leg, ...] = ()
     message: str = ""
+    staged: tuple[str, ...] = ()
+    """Reservations whose files were sent, and whose jobs have to wait for the stage before."""
     is_amended: bool = False
     """It is no longer as it was first booked, and its jobs may not know that yet."""
     amendment: Amendment | None = None
@@ -125,6 +128,8 @@ class TripStory:
                 self.legs = event.legs
                 self.state = TripState.BOOKED
                 self.asked.clear()
+            case FilesSent():
+                self.staged = (*self.staged, event.reservation_id)
             case JobSubmitted():
                 self.legs = tuple(
                     replace(leg, job_id=event.job_id) if leg.name == event.leg else leg

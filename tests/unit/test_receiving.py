@@ -17,7 +17,7 @@ from gridcore.errors import GridError, NotAuthorisedError, NotFoundError, Unavai
 from gridcore.handovers import HandedFile, Handover
 from gridcore.jobs import JobSpec, JobState, JobView
 from gridcore.ports import OutputChunk
-from gridcore.reservations import Reservation, TripRef
+from gridcore.reservations import Reservation, ReservationState, TripRef
 from gridio.clock import ManualClock
 from gridio.connections import SiteConnection
 from gridio.inproc import InprocSite
@@ -240,13 +240,15 @@ async def test_a_job_without_its_files_does_not_start(tmp_path: Path) -> None:
 async def test_what_can_never_arrive_fails_at_once(
     tmp_path: Path, change: dict[str, Any], reason: str
 ) -> None:
-    """Nobody waits for the reserved start to hear of it."""
+    """Nobody waits for the reserved start to hear of it, and no nodes stay reserved for it."""
     async with two_sites(tmp_path) as grid:
         _, second = await a_chain(grid, replace(HANDOVER, **change))
         await grid.pass_time(SECOND_START - 5)
         view = grid.right.view(second)
         assert view.state is JobState.FAILED
         assert reason in view.reason
+        (kept,) = grid.right.agent.calendar.reservations.values()
+        assert kept.state is ReservationState.RELEASED
 
 
 async def test_a_failed_stage_fails_the_next(tmp_path: Path) -> None:
@@ -261,6 +263,23 @@ async def test_a_failed_stage_fails_the_next(tmp_path: Path) -> None:
             JobState.FAILED,
             "stage first at left ended as CANCELLED",
         )
+
+
+async def test_a_failure_goes_down_the_whole_chain(tmp_path: Path) -> None:
+    """The third stage hears from the second one's site that it failed, although that leg is
+    released by then.
+    """
+    async with two_sites(tmp_path) as grid:
+        first, _ = await a_chain(grid)
+        third = await grid.leg("left", "third", SECOND_START + 100)
+        behind = replace(HANDOVER, leg="second", site="right", endpoint="right:7101", files=())
+        job = await grid.job("left", third, handover=behind)
+        await grid.pass_time(NOW + 50)
+        await grid.left.desk().cancel_job(first)
+        await grid.pass_time(NOW + 90)
+        assert grid.left.view(job).reason == "stage second at right ended as FAILED"
+        assert not list(grid.right.agent.calendar.live())
+        assert not [each for each in grid.left.agent.calendar.live() if each.start > NOW + 40]
 
 
 async def test_a_restart_goes_on_and_forgets_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,152 @@
+"""The laptop brings a stage's input, where no site can ask the one that has it.
+
+A site that only this user reaches, by SSH or on this computer, gives its files to nobody else. The
+job of the stage behind it is queued only when its input is there; so nothing can start without it,
+and nothing has to be remembered at the sites. The price is that the laptop must be there between
+the two stages: ``gur watch`` does it as soon as the stage before is over, ``gur resume`` does what
+can be done now. A stage whose time goes by without is a failed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Final
+
+from gridcore.errors import ConflictError, NotFoundError, UnavailableError
+from gridcore.itineraries import Itinerary, Leg
+from gridcore.jobs import JobState
+from gridcore.metajobs import Metajob
+from gridio.transfers import deliver, what_is_there
+from travel_agent.legs import LegChange, LegOutput, LegWork
+from travel_agent.news import Listener, News, Step
+from travel_agent.office import Office
+from travel_agent.searching import Destination
+from travel_agent.stages import stage_of, waits_for
+from travel_agent.trip_events import JobSubmitted
+from travel_agent.trip_log import TripLog
+
+LOG_TRIES: Final = 20
+LOG_RETRY_S: Final = 0.5
+"""How often and after which pauses a log that another command has open is tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relay:
+    """What brings the inputs of one trip's stages."""
+
+    metajob: Metajob
+    destinations: Mapping[str, Destination]
+    work: LegWork
+    tell: Listener
+
+    def pending(self, itinerary: Itinerary) -> list[Leg]:
+        """Stages whose jobs wait for this laptop, in order."""
+        return [
+            leg
+            for leg in itinerary.legs
+            if leg.job_id is None and self.work.is_relayed(leg, itinerary)
+        ]
+
+    async def bring(self, itinerary: Itinerary, leg: Leg, *, may_wait: bool) -> Leg | None:
+        """Bring the input of ``leg`` and queue its job, when the stage before has ended well.
+
+        ``None``: it has not ended (only without ``may_wait``), or badly, or has no job.
+        """
+        before = waits_for(self.metajob, itinerary, leg)
+        assert before is not None, "only stages with one before them are pending"
+        if before.job_id is None:
+            return None
+        state = await self._end_of(before, may_wait=may_wait)
+        if state is not JobState.COMPLETED:
+            why = (
+                f"{before.name} ended as {state}" if state.is_over else f"{before.name} is {state}"
+            )
+            self.tell(News(step=Step.NOTE, place=leg.name, text=f"its input is not there: {why}"))
+            return None
+        await self._pass_on(before, leg)
+        view = await self.work.submit(leg, itinerary)
+        return replace(leg, job_id=view.job_id)
+
+    async def _end_of(self, leg: Leg, *, may_wait: bool) -> JobState:
+        """Where a leg's job stands, or how it ended."""
+        site = self.destinations[leg.machine].connection.site
+        async for view in site.watch_job(leg.job_id or ""):
+            if view.state.is_over or not may_wait:
+                return view.state
+        raise UnavailableError(f"{leg.site} stopped telling of job {leg.job_id}")
+
+    async def _pass_on(self, before: Leg, leg: Leg) -> None:
+        """Every file that is handed over, from site to site through here; nothing is kept."""
+        giver = self.destinations[before.machine].connection.site
+        receiver = self.destinations[leg.machine].connection.site
+        area, own = before.reservation_id or "", leg.reservation_id or ""
+        stage = stage_of(self.metajob, leg)
+        assert stage is not None, "only stages are relayed"
+        there = await what_is_there(receiver, own)
+        count = 0
+        for wanted in stage.receives:
+            source = PurePosixPath(wanted.source)
+            found = [
+                each
+                for each in await giver.list_files(area, wanted.source, with_checksums=True)
+                if not each.is_folder
+            ]
+            if not found:
+                raise NotFoundError(f"{before.name} at {before.site} left no {wanted.source!r}")
+            for file in found:
+                path = PurePosixPath(wanted.destination) / PurePosixPath(file.path).relative_to(
+                    source
+                )
+                target = replace(file, path=str(path))
+                read = partial(giver.get_file, area, file.path)
+                count += await deliver(receiver, own, target, read, there.get(target.path))
+        text = f"{count} files brought from {before.name}"
+        self.tell(News(step=Step.STAGED, place=leg.name, text=text))
+
+
+async def bring_now(relay: Relay, itinerary: Itinerary, log: TripLog) -> Itinerary:
+    """Bring every input that is there already (``gur resume``)."""
+    for leg in relay.pending(itinerary):
+        brought = await relay.bring(itinerary, leg, may_wait=False)
+        if brought is None or brought.job_id is None:
+            break
+        await log.write(JobSubmitted(leg=brought.name, job_id=brought.job_id))
+        itinerary = itinerary.with_leg(brought)
+    return itinerary
+
+
+async def bring_in_time(
+    relay: Relay, office: Office, itinerary: Itinerary
+) -> AsyncIterator[LegOutput | LegChange]:
+    """Bring each input as soon as the stage before has ended, and follow the jobs that are queued
+    with them (``gur watch``).
+    """
+    for leg in relay.pending(itinerary):
+        brought = await relay.bring(itinerary, leg, may_wait=True)
+        if brought is None or brought.job_id is None:
+            return
+        submitted = JobSubmitted(leg=brought.name, job_id=brought.job_id)
+        await _write_down(office, itinerary.trip_id, submitted)
+        itinerary = itinerary.with_leg(brought)
+        async for item in relay.work.follow(replace(itinerary, legs=(brought,))):
+            yield item
+
+
+async def _write_down(office: Office, trip_id: str, event: JobSubmitted) -> None:
+    """Into the trip's log, which another command may have open for a moment."""
+    for attempt in range(1, LOG_TRIES + 1):
+        try:
+            log = office.open_log(trip_id)
+        except ConflictError:
+            if attempt == LOG_TRIES:
+                raise
+            await office.clock.sleep_until(office.clock.now_precise() + LOG_RETRY_S)
+            continue
+        try:
+            await log.write(event)
+        finally:
+            log.close()
+        return
