@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from agents import limit_questions, queue_questions
+from agents import limit_questions, queue_questions, reservation_questions
 from agents.question_words import number, only, texts, word
 from agents.receiving import LEG_QUESTION, leg_for
 from gridcore.callers import Caller, Role
@@ -82,6 +82,8 @@ QUESTIONS: Final[Mapping[str, Callable[[NodeAgent, Caller, Mapping[str, str]], o
     "history": queue_questions.history,
     "priority": queue_questions.priority,
     "bindings": queue_questions.bindings,
+    "past": reservation_questions.past,
+    "standing": reservation_questions.standing,
     "nodes": queue_questions.nodes,
     "quota": limit_questions.quota,
     LEG_QUESTION: _leg,

@@ -25,6 +25,8 @@ ROWS_DEFAULT: Final = 1_000
 ROWS_MAX: Final = 5_000
 """Rows of one answer; with the longest names they stay below the 4 MiB of a message."""
 BINDINGS_SHOWN: Final = 8
+NAMES_SHOWN: Final = 32
+"""Nodes of a job that are named; how many it has is told beside it."""
 SOMEBODY: Final = "somebody"
 HIDDEN: Final = "hidden"
 
@@ -114,7 +116,9 @@ def priority(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> 
 
 
 def bindings(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> object:
-    """Which jobs the caller's reservations are kept for, and where the caller's jobs must run."""
+    """Which jobs the caller's reservations are kept for, where the caller's jobs must run, and
+    which of the site's own reservations are of particular nodes.
+    """
     only(arguments)
     is_admin = caller.role is Role.ADMIN
     reservations = agent.calendar.reservations
@@ -128,6 +132,9 @@ def bindings(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> 
             key: list(bound)
             for key, bound in agent.jobs.bound_reservations.items()
             if key in agent.jobs.views and _is_mine(caller, agent.jobs.views[key])
+        },
+        "node_names": {
+            key: list(names) for key, names in agent.state.fixed.items() if key in reservations
         },
     }
 
@@ -191,6 +198,7 @@ def _row(agent: NodeAgent, caller: Caller, view: JobView) -> dict[str, Any]:
         "account": view.spec.account if is_mine else HIDDEN,
         "class": _class_of(agent, view),
         "nodes": view.spec.nodes,
+        "node_names": list(view.node_names[:NAMES_SHOWN]) if is_mine else [],
         "limit_s": view.spec.limit_s,
         "state": view.state.value,
         "submitted_at": view.submitted_at,

@@ -14,7 +14,7 @@ from agents.site_state import SiteState
 from gridcore.jobs import JobState, JobView
 from gridcore.reservations import ReservationState
 from local_sched.admission import choose_class
-from local_sched.fixed_nodes import fence_nodes
+from local_sched.fixed_nodes import drain_nodes
 from local_sched.jobs import Job
 from local_sched.scheduler import LocalScheduler
 
@@ -84,7 +84,7 @@ def restore_reservations(scheduler: LocalScheduler, state: SiteState, now: int) 
         known = [each for each in names if class_of_node(scheduler, each) == kept.resource_class]
         if len(known) < len(names):
             log.warning("reservation %s names nodes that the site lost", reservation_id)
-        fence_nodes(scheduler, kept, known, now)
+        drain_nodes(scheduler, kept, known, now)
 
 
 def restore_places(scheduler: LocalScheduler, state: SiteState) -> None:

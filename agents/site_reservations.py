@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from agents.agent_events import AgentEvent
@@ -14,7 +15,7 @@ from agents.question_words import number, number_or, only, text_or_none, texts, 
 from agents.site_events import AccessGiven, NodesFixed, StandingDeclared, StandingWithdrawn
 from gridcore.errors import ConflictError, InputError, NotFoundError
 from gridcore.reservations import Decline, Reservation
-from local_sched.fixed_nodes import decide_fixed_nodes, fence_nodes, fixed_request
+from local_sched.fixed_nodes import decide_fixed_nodes, drain_nodes, fixed_request
 from local_sched.reservation_jobs import AccessRule
 from local_sched.standing_reservations import REQUEST_PREFIX, StandingReservation, StartRule
 from local_sched.user_reservations import SYSTEM_OWNER
@@ -59,7 +60,7 @@ async def reserve_nodes(agent: NodeAgent, arguments: Mapping[str, str]) -> objec
                 hint="use a new id for each request",
             )
         ticket = agent.record(events)
-        fence_nodes(agent.scheduler, answer, names, now)
+        drain_nodes(agent.scheduler, answer, names, now)
         if key in agent.state.access:
             agent.scheduler.reservation_jobs.open_to(key, agent.state.access[key])
         for job in decision.displaced:
@@ -83,7 +84,7 @@ async def create_standing(agent: NodeAgent, arguments: Mapping[str, str]) -> obj
     only(arguments, *own, *_ACCESS)
     now = agent.clock.now()
     rule = StandingReservation(
-        name=word(arguments, "name"),
+        name=text_or_none(arguments, "name") or _free_name(agent),
         start_rule=StartRule(
             text=word(arguments, "start"),
             zone=text_or_none(arguments, "time_zone") or agent.parts.time_zone,
@@ -148,6 +149,11 @@ def _check_rule(agent: NodeAgent, rule: StandingReservation, now: int) -> None:
             f"{rule.duration_s} s are longer than anything may be booked here:"
             f" {agent.calendar.rules.horizon_s} s"
         )
+
+
+def _free_name(agent: NodeAgent) -> str:
+    taken = {each.name for each in agent.upkeep.standing()}
+    return next(name for number in count(1) if (name := f"standing-{number}") not in taken)
 
 
 def _live_instances(agent: NodeAgent, name: str) -> list[Reservation]:

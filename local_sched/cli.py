@@ -19,6 +19,7 @@ import typer
 from gridcore.errors import GridError, InputError
 from local_sched.catalina import (
     job_commands,
+    order_commands,
     question_commands,
     reservation_commands,
     site_commands,
@@ -36,7 +37,13 @@ from local_sched.catalina.shell import app, tell_interrupted
 
 __all__ = ["app", "main", "run_command"]
 
-COMMANDS: Final = (reservation_commands, job_commands, question_commands, site_commands)
+COMMANDS: Final = (
+    reservation_commands,
+    job_commands,
+    question_commands,
+    site_commands,
+    order_commands,
+)
 """The modules whose import declares the commands."""
 
 _USAGE_FAULTS: Final[tuple[type[Exception], ...]] = tuple(

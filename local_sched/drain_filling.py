@@ -1,6 +1,6 @@
 """Use of nodes that drain for a reservation of named nodes: by jobs that are over before it begins.
 
-The plan leaves these nodes out (``node_fences``), so this comes after it: whoever still waits, in
+The plan leaves these nodes out (``node_drains``), so this comes after it: whoever still waits, in
 the order of the queue, may start wholly on idle nodes of a drain if his limit ends in time. He
 gives up his place for it and nobody else's changes."""
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def fill_drains(pool: ResourcePool, now: Instant) -> list[Job]:
     """Jobs that start now on draining nodes: booked, with their nodes, and out of the queue."""
-    if pool.nodes is None or not pool.nodes.idle & pool.fences.draining(now):
+    if pool.nodes is None or not pool.nodes.idle & pool.drains.draining(now):
         return []
     may_overtake = pool.backfill.rule.depth != 0
     started = []
@@ -31,21 +31,21 @@ def fill_drains(pool: ResourcePool, now: Instant) -> list[Job]:
 
 
 def _start_in_drain(pool: ResourcePool, job: Job, now: Instant) -> bool:
-    names, fences, profile = pool.nodes, pool.fences, pool.profile
+    names, drains, profile = pool.nodes, pool.drains, pool.profile
     assert names is not None, "only named nodes drain"
     end, planned = now + job.limit_s, job.planned_start
     mask = lowest_bits(
-        names.idle & fences.draining(now) & ~fences.barred(now, end),
+        names.idle & drains.draining(now) & ~drains.barred(now, end),
         job.nodes,
     )
     if mask is None:
         return False
     pool.backfill.give_up_place(job)
-    fences.occupied(mask, end, now)
+    drains.occupied(mask, end, now)
     if not profile.fits(job.nodes, now, end):
         if planned is not None:
             pool.backfill.keep_place(job, planned)
-        fences.vacated(mask, now)
+        drains.vacated(mask, now)
         return False
     pool.queue.remove(job)
     profile.book(job.nodes, now, end)

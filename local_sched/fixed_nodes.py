@@ -1,6 +1,6 @@
 """Reservations of particular nodes at a particular time, for administrators (Catalina's set_res).
 
-The calendar counts such a reservation like any other; ``node_fences`` keeps jobs off the nodes.
+The calendar counts such a reservation like any other; ``node_drains`` keeps jobs off the nodes.
 Running jobs keep their limits, so it is refused where one of them may still be on a named node when
 it would begin. Waiting jobs make way, as they do for other reservations of the site."""
 
@@ -14,7 +14,7 @@ from gridcore.errors import InputError, NotFoundError
 from gridcore.instants import Instant
 from gridcore.profile import AvailabilityProfile
 from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationRequest
-from local_sched.node_fences import NodeFence, bits
+from local_sched.node_drains import NodeDrain, bits
 from local_sched.system_reservations import SystemDecision
 from local_sched.user_reservations import SYSTEM_OWNER
 
@@ -56,9 +56,9 @@ def decide_fixed_nodes(
 ) -> SystemDecision:
     """The reservation of exactly these nodes, or a ``Decline`` that names what is in its way.
 
-    The events must be applied and ``fence_nodes`` be called before anything else is asked of the
+    The events must be applied and ``drain_nodes`` be called before anything else is asked of the
     scheduler: places are given up here."""
-    unfence_ended(scheduler, now)
+    end_drains(scheduler, now)
     pool = pool_of(scheduler, names)
     known = calendar.find_request(SYSTEM_OWNER, request.request_id)
     if known is None:
@@ -73,15 +73,15 @@ def decide_fixed_nodes(
     answer, events = calendar.decide_reserve(request, SYSTEM_OWNER, None, now, room=room)
     if isinstance(answer, Decline) or not events:
         return SystemDecision(answer)
-    fence = pool.fence_for(answer, names, _drain_s(scheduler))
-    drain = _drain_of(calendar, scheduler, pool, fence, now)
-    refusal = _refuse_drain(calendar, pool, drain, fence.start)
+    drain = pool.drain_for(answer, names, _drain_s(scheduler))
+    steps = _steps_of(calendar, scheduler, pool, drain, now)
+    refusal = _refuse_drain(calendar, pool, steps, drain.start)
     if refusal is not None:
         return SystemDecision(refusal)
     if is_dry_run:
         return SystemDecision(answer)
     displaced = pool.make_way(answer.nodes, answer.start, answer.end)
-    for step in drain:
+    for step in steps:
         displaced += pool.make_way(min(step.wanted, step.room), step.at, step.until)
     displaced.sort(key=lambda job: job.sequence)
     return SystemDecision(answer, events, tuple(displaced))
@@ -112,24 +112,24 @@ def pool_of(scheduler: LocalScheduler, names: Sequence[str]) -> ResourcePool:
     return next(iter(found.values()))
 
 
-def fence_nodes(
+def drain_nodes(
     scheduler: LocalScheduler, reservation: Reservation, names: Iterable[str], now: Instant
 ) -> None:
     """A reservation in the book is of these nodes: jobs that could be in its way get others. Saying
     it twice changes nothing.
     """
     pool = scheduler.pools[reservation.resource_class]
-    if reservation.reservation_id not in pool.fences:
-        fence = pool.fence_for(reservation, names, _drain_s(scheduler))
-        pool.fence(fence, scheduler.running.values(), now)
+    if reservation.reservation_id not in pool.drains:
+        drain = pool.drain_for(reservation, names, _drain_s(scheduler))
+        pool.begin_drain(drain, scheduler.running.values(), now)
 
 
-def unfence_ended(scheduler: LocalScheduler, now: Instant) -> None:
+def end_drains(scheduler: LocalScheduler, now: Instant) -> None:
     """Let jobs on the nodes of reservations that are over or cancelled."""
     for pool in scheduler.pools.values():
-        for key in [each.reservation_id for each in pool.fences]:
+        for key in [each.reservation_id for each in pool.drains]:
             if not scheduler.reservation_jobs.is_committed(key):
-                pool.unfence(key, now)
+                pool.end_drain(key, now)
 
 
 def _drain_s(scheduler: LocalScheduler) -> int | None:
@@ -157,7 +157,7 @@ def _refuse(
     mask = 0
     for name in names:
         mask |= pool.nodes.bit_of(name)
-    for other in pool.fences:
+    for other in pool.drains:
         common = other.mask & mask
         if common and other.start < end and start < other.end:
             message = (
@@ -184,7 +184,7 @@ def _refuse(
 
 
 def _refuse_drain(
-    calendar: Calendar, pool: ResourcePool, drain: Sequence[DrainStep], start: Instant
+    calendar: Calendar, pool: ResourcePool, steps: Sequence[DrainStep], start: Instant
 ) -> Decline | None:
     """A reservation that goes on when the new one starts must have found other nodes by then. Where
     it leaves less than the drain needs, no names can be promised for it.
@@ -194,9 +194,9 @@ def _refuse_drain(
         for each in calendar.live()
         if each.resource_class == pool.name
         and each.start < start < each.end
-        and each.reservation_id not in pool.fences
+        and each.reservation_id not in pool.drains
     ]
-    for step in drain:
+    for step in steps:
         found = [each for each in across if each.start < step.until]
         if step.room < step.wanted and found:
             message = (
@@ -223,32 +223,32 @@ class DrainStep(NamedTuple):
     room: int
 
 
-def _drain_of(
+def _steps_of(
     calendar: Calendar,
     scheduler: LocalScheduler,
     pool: ResourcePool,
-    fence: NodeFence,
+    drain: NodeDrain,
     now: Instant,
 ) -> list[DrainStep]:
     """From when each node is idle, as steps."""
     assert pool.nodes is not None, "they have names"
-    earliest = max(now, fence.drain_from)
+    earliest = max(now, drain.drain_from)
     idle_from = {
-        node: max(earliest, pool.fences.ends_before(fence, node))
-        for node in bits(fence.mask & ~pool.nodes.down)
+        node: max(earliest, pool.drains.ends_before(drain, node))
+        for node in bits(drain.mask & ~pool.nodes.down)
     }
     for job in scheduler.running.values():
         if job.class_name == pool.name:
-            for node in bits(job.node_mask & fence.mask & ~pool.nodes.down):
+            for node in bits(job.node_mask & drain.mask & ~pool.nodes.down):
                 idle_from[node] = max(idle_from[node], job.room_until)
     room = pool.room_without_queue(now)
     edges = {*idle_from.values(), *room.times, *(each.start for each in calendar.live())}
-    moments = sorted(each for each in edges if earliest <= each < fence.start)
+    moments = sorted(each for each in edges if earliest <= each < drain.start)
     return [
         DrainStep(
             at, until, sum(1 for each in idle_from.values() if each <= at), room.min_free(at, until)
         )
-        for at, until in pairwise([*moments, fence.start])
+        for at, until in pairwise([*moments, drain.start])
     ]
 
 

@@ -111,6 +111,6 @@ class LimitWatch:
         pool = self._pools[job.class_name]
         pool.profile.advance(now)
         pool.profile.withdraw(job.nodes, now, until)
-        if pool.fences:
-            pool.fences.occupied(job.node_mask, until, now)
+        if pool.drains:
+            pool.drains.occupied(job.node_mask, until, now)
         pool.backfill.room_vanished()

@@ -18,7 +18,7 @@ from local_sched.backfill import Backfill, BackfillRule
 from local_sched.compression import FAR
 from local_sched.job_queue import JobQueue
 from local_sched.jobs import Job
-from local_sched.node_fences import NodeFence, NodeFences
+from local_sched.node_drains import NodeDrain, NodeDrains
 from local_sched.ordering import QueueOrder
 from local_sched.shortpools import Shortpool, ShortpoolBlock
 
@@ -68,8 +68,8 @@ class ResourcePool:
 
     __slots__ = (
         "backfill",
+        "drains",
         "features",
-        "fences",
         "has_new_holds",
         "name",
         "nodes",
@@ -108,7 +108,7 @@ class ResourcePool:
         self.backfill = Backfill(profile, rule)
         self.nodes = None if node_names is None else NodeNames(node_names)
         """``None``: nothing is launched here, counts are enough (a replay)."""
-        self.fences = NodeFences(profile)
+        self.drains = NodeDrains(profile)
         """Nodes that reservations of named nodes need, and their drains."""
         self.set_aside: list[Job] = []
         """Waiting jobs on hold or over a cap: they hold no place and block nobody."""
@@ -134,7 +134,7 @@ class ResourcePool:
         Until the next cycle, which moves it anyway; booking what was found needs the room. Drains
         come before anybody's search as well.
         """
-        self.fences.settle(now)
+        self.drains.settle(now)
         block = self.shortpool
         if block is None:
             return
@@ -203,14 +203,14 @@ class ResourcePool:
         A job inside a reservation may have nodes that drain, if it ends in time: what was promised
         before the drain began is kept wherever there is room.
         """
-        names, fences = self._named_nodes(), self.fences
-        if not fences:
+        names, drains = self._named_nodes(), self.drains
+        if not drains:
             return lowest_bits(names.idle, job.nodes)
-        own = fences.own(job.reservation_id) if job.reservation_id else None
+        own = drains.own(job.reservation_id) if job.reservation_id else None
         if own is not None:
             return lowest_bits(names.idle & own, job.nodes)
-        barred = fences.barred(now, job.room_until)
-        found = lowest_bits(names.idle & ~barred & ~fences.closed(now), job.nodes)
+        barred = drains.barred(now, job.room_until)
+        found = lowest_bits(names.idle & ~barred & ~drains.closed(now), job.nodes)
         if found is None and job.reservation_id:
             found = lowest_bits(names.idle & ~barred, job.nodes)
         return found
@@ -223,33 +223,33 @@ class ResourcePool:
             raise ConflictError(f"{job} is to start, and too few of its nodes are idle")
         names.idle &= ~mask
         job.node_mask = mask
-        if self.fences:
-            self.fences.occupied(mask, job.room_until, now)
+        if self.drains:
+            self.drains.occupied(mask, job.room_until, now)
 
     def give_back_nodes(self, job: Job, now: Instant) -> None:
         """A job is over; its room was given back before."""
         self._named_nodes().give_back(job.node_mask)
-        if self.fences:
-            self.fences.vacated(job.node_mask, now)
+        if self.drains:
+            self.drains.vacated(job.node_mask, now)
 
     def count_idle(self, now: Instant, unused: int) -> None:
         """What the queue may start on: idle nodes without those that running reservations have not
         used yet, and without those that drain.
         """
         idle = self._named_nodes().idle
-        if self.fences:
-            idle &= ~self.fences.closed(now)
+        if self.drains:
+            idle &= ~self.drains.closed(now)
         self.backfill.idle = idle.bit_count() - unused
 
-    def fence_for(
+    def drain_for(
         self, reservation: Reservation, names: Iterable[str], drain_s: int | None
-    ) -> NodeFence:
-        """The fence of a reservation of named nodes. ``drain_s``: no job has a longer limit."""
+    ) -> NodeDrain:
+        """The drain of a reservation of named nodes. ``drain_s``: no job has a longer limit."""
         named, mask = self._named_nodes(), 0
         for name in names:
             mask |= named.bit_of(name)
         start = reservation.start
-        return NodeFence(
+        return NodeDrain(
             reservation_id=reservation.reservation_id,
             mask=mask,
             start=start,
@@ -257,15 +257,15 @@ class ResourcePool:
             drain_from=0 if drain_s is None else start - drain_s,
         )
 
-    def fence(self, fence: NodeFence, running: Iterable[Job], now: Instant) -> None:
+    def begin_drain(self, drain: NodeDrain, running: Iterable[Job], now: Instant) -> None:
         """Jobs are kept off the nodes of a reservation that is in the profile."""
         jobs = [(job.node_mask, job.room_until) for job in running if job.class_name == self.name]
-        self.fences.add(fence, jobs, self._named_nodes().down, now)
+        self.drains.add(drain, jobs, self._named_nodes().down, now)
         self.backfill.room_vanished()
 
-    def unfence(self, reservation_id: str, now: Instant) -> None:
+    def end_drain(self, reservation_id: str, now: Instant) -> None:
         """The reservation of named nodes is over or cancelled."""
-        self.fences.drop(reservation_id)
+        self.drains.drop(reservation_id)
         self.backfill.room_appeared(now, FAR)
 
     @property
@@ -291,7 +291,7 @@ class ResourcePool:
             names.idle &= ~bit
             self.profile.advance(now)
             self.profile.withdraw(1, now, None)
-            self.fences.failed(names.down, now)
+            self.drains.failed(names.down, now)
             self.backfill.room_vanished()
         return bit
 
@@ -303,7 +303,7 @@ class ResourcePool:
             names.down &= ~bit
             self.profile.advance(now)
             self.profile.unbook(1, now, None)
-            self.fences.failed(names.down, now)
+            self.drains.failed(names.down, now)
             self.backfill.room_appeared(now, FAR)
         return bit
 

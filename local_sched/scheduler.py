@@ -31,7 +31,7 @@ from gridcore.profile import AvailabilityProfile
 from local_sched.compression import FAR
 from local_sched.drain_filling import fill_drains
 from local_sched.eligibility import Allowance, sort_out
-from local_sched.fixed_nodes import unfence_ended
+from local_sched.fixed_nodes import end_drains
 from local_sched.invariants import check_scheduler
 from local_sched.jobs import Job, WaitReason
 from local_sched.limit_watch import LimitWatch
@@ -268,9 +268,9 @@ class LocalScheduler:
             queue.sort(now)
         if pool.shortpool is not None:
             pool.move_shortpool(pool.shortpool, now)
-        pool.fences.settle(now)
+        pool.drains.settle(now)
         started = pool.backfill.cycle(queue, now)
-        if pool.fences:
+        if pool.drains:
             started += fill_drains(pool, now)
         for job in started:
             self._start(pool, job, now)
@@ -296,7 +296,7 @@ class LocalScheduler:
             for pool in self.pools.values():
                 pool.backfill.room_appeared(now, FAR)
                 pool.queue.is_reordered = True
-            unfence_ended(self, now)
+            end_drains(self, now)
         for job in inside.outlived():
             self._limit_watch.take_over(job, now, stops)
         if self.mode is SchedulerMode.RUNNING:
@@ -305,7 +305,7 @@ class LocalScheduler:
         unused = dict.fromkeys(self.pools, 0)
         for reservation in inside.running_now(now):
             name = reservation.resource_class
-            if name in unused and reservation.reservation_id not in self.pools[name].fences:
+            if name in unused and reservation.reservation_id not in self.pools[name].drains:
                 unused[name] += inside.unused_nodes(reservation)
         for name, pool in self.pools.items():
             if pool.nodes is not None:

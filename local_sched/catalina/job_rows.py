@@ -35,7 +35,7 @@ RIGHT: Final = (
     "xfactor",
     "position",
 )
-FOLDED: Final = ("user", "account", "name", "reason", "reservations")
+FOLDED: Final = ("user", "account", "name", "reason", "reservations", "on")
 
 
 def _text(key: str) -> _Cell:
@@ -84,6 +84,12 @@ def _reservations(row: Row, session: Session, now: Instant) -> str:
     return ", ".join(listed) + (f" and {more} more" if more > 0 else "")
 
 
+def _names(row: Row, session: Session, now: Instant) -> str:
+    listed = list(row.get("node_names") or ())
+    more = row["nodes"] - len(listed) if listed else 0
+    return ", ".join(listed) + (f" and {more} more" if more > 0 else "")
+
+
 COLUMNS: Final[Mapping[str, _Cell]] = {
     "job": _text("job"),
     "name": _text("name"),
@@ -91,6 +97,7 @@ COLUMNS: Final[Mapping[str, _Cell]] = {
     "account": _text("account"),
     "class": _text("class"),
     "nodes": _text("nodes"),
+    "on": _names,
     "limit": _limit,
     "state": _text("state"),
     "start": _moment("started_at", "planned_start"),

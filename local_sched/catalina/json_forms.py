@@ -18,6 +18,9 @@ INSTANT_KEYS: Final = frozenset(
         "planned_start",
         "ends_by",
         "start",
+        "end",
+        "created_at",
+        "earliest",
         "since",
     }
 )

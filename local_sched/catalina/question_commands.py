@@ -4,10 +4,11 @@ and ``history``: questions, which change nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from gridcore.errors import InputError
 from local_sched.catalina.questions import JobFilter
 from local_sched.catalina.reservation_commands import JobArgument
 from local_sched.catalina.shell import (
@@ -17,11 +18,15 @@ from local_sched.catalina.shell import (
     ZoneOption,
     app,
     run,
+    watch,
 )
 
 if TYPE_CHECKING:
     from local_sched.catalina.answers import Answer
     from local_sched.catalina.session import Session
+
+WATCH_MIN_S: Final = 0.2
+"""No agent is asked more often than this by one terminal."""
 
 UserOption = Annotated[str, typer.Option("--user", help="Of this user.")]
 AccountFilter = Annotated[str, typer.Option("--account", help="Charged to this account.")]
@@ -47,6 +52,13 @@ def show_q(
     classes: ClassOption = "",
     columns: ColumnsOption = "",
     limit: RowsOption = 1000,
+    again_s: Annotated[
+        float,
+        typer.Option("--watch", min=0, metavar="SECONDS", help="Show it again so often; Ctrl-C."),
+    ] = 0,
+    times: Annotated[
+        int, typer.Option("--times", min=0, metavar="N", help="With --watch: so often in all.")
+    ] = 0,
     as_json: JsonOption = False,
     socket: SocketOption = "",
     zone: ZoneOption = "",
@@ -61,7 +73,11 @@ def show_q(
 
         return await show_queue(session, wanted)
 
-    run(go, as_json, socket, zone)
+    if not again_s:
+        run(go, as_json, socket, zone)
+    if as_json:
+        raise InputError("--watch shows tables, not --json", hint="ask again from your program")
+    watch(go, socket, zone, interval_s=max(again_s, WATCH_MIN_S), times=times or None)
 
 
 @app.command("history")
@@ -76,18 +92,24 @@ def history(
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="Ended before.")] = "",
     columns: ColumnsOption = "",
     limit: RowsOption = 100,
+    reservations: Annotated[
+        bool, typer.Option("--reservations", help="Reservations instead of jobs.")
+    ] = False,
     as_json: JsonOption = False,
     socket: SocketOption = "",
     zone: ZoneOption = "",
 ) -> None:
-    """Show jobs that are over, the latest first."""
+    """Show jobs, or reservations, that are over, cancelled or expired; the latest first."""
     wanted = JobFilter(
         user=user, account=account, state=state, classes=classes, columns=columns, limit=limit
     )
 
     async def go(session: Session) -> Answer:
+        from local_sched.catalina.past_reservations import show_past_reservations
         from local_sched.catalina.questions import show_history
 
+        if reservations:
+            return await show_past_reservations(session, wanted, since=since, until=until)
         return await show_history(session, wanted, since=since, until=until)
 
     run(go, as_json, socket, zone)

@@ -56,7 +56,7 @@ class JobFilter:
 async def show_queue(session: Session, wanted: JobFilter) -> Answer:
     """``show-q``: what runs and what waits, in the order it will be served."""
     columns = read_columns(wanted.columns)
-    answer = await _ask(session, "queue", wanted.arguments())
+    answer = await ask(session, "queue", wanted.arguments())
     return Answer(
         as_object=with_texts(answer),
         shown=queue_tables(answer, columns, session),
@@ -68,20 +68,23 @@ async def show_history(session: Session, wanted: JobFilter, *, since: str, until
     """``history``: jobs that are over, the latest first."""
     notes: list[str] = []
     columns = read_columns(wanted.columns) or PAST_COLUMNS
-    arguments = wanted.arguments()
-    for name, text in (("since", since), ("until", until)):
-        if text:
-            arguments[name] = str(read_time(session, text, notes))
-    answer = await _ask(session, "history", arguments)
+    arguments = wanted.arguments() | read_period(session, since, until, notes)
+    answer = await ask(session, "history", arguments)
     title = f"{session.description.site}: jobs that are over, times in {zone_text(session)}"
     rows = list(answer["jobs"])
     shown = [job_table(title, rows, columns, session, answer["as_of"])] if rows else ["no jobs"]
     return Answer(as_object=with_texts(answer), shown=shown, notes=[*notes, *_cut_note(answer)])
 
 
+def read_period(session: Session, since: str, until: str, notes: list[str]) -> dict[str, str]:
+    """The bounds that were given, for the site's question."""
+    given = {name: text for name, text in (("since", since), ("until", until)) if text}
+    return {name: str(read_time(session, text, notes)) for name, text in given.items()}
+
+
 async def show_backfill(session: Session) -> Answer:
     """``show-bf``: what could start now without moving anybody's place."""
-    answer = await _ask(session, "backfill", {})
+    answer = await ask(session, "backfill", {})
     windows = list(answer["windows"])
     shown = [backfill_table(windows, session)] if windows else ["nothing is free now"]
     return Answer(as_object=with_texts(answer), shown=shown)
@@ -93,7 +96,7 @@ async def show_estimate(session: Session, nodes: int, duration: str, features: s
     arguments = {"nodes": str(nodes), "duration_s": str(duration_s)}
     if wanted := read_features(features):
         arguments["features"] = ",".join(wanted)
-    answer = await _ask(session, "estimate", arguments)
+    answer = await ask(session, "estimate", arguments)
     starts: dict[str, int | None] = dict(answer["starts"])
     possible = sorted((at, name) for name, at in starts.items() if at is not None)
     as_object = {
@@ -116,7 +119,7 @@ async def show_estimate(session: Session, nodes: int, duration: str, features: s
 async def show_why(session: Session, job_id: str) -> Answer:
     """``why``: the reason a job is not running, and when it will."""
     (wanted,) = read_ids([job_id], "job")
-    answer = await _ask(session, "why", {"job": wanted})
+    answer = await ask(session, "why", {"job": wanted})
     planned, terms = answer["planned_start"], dict(answer["priority_terms"])
     lines = [f"job {wanted}: {answer['state']}"]
     if answer["reason"]:
@@ -134,7 +137,7 @@ async def show_why(session: Session, job_id: str) -> Answer:
 async def show_priority(session: Session, job_id: str) -> Answer:
     """``priority``: what the rank of waiting jobs is made of."""
     arguments = {"job": read_ids([job_id], "job")[0]} if job_id else {}
-    answer = await _ask(session, "priority", arguments)
+    answer = await ask(session, "priority", arguments)
     jobs = [each for each in answer["jobs"] if each["terms"]]
     if not jobs:
         orders = ", ".join(f"{name}: {order}" for name, order in answer["orders"].items())
@@ -160,7 +163,7 @@ async def show_priority(session: Session, job_id: str) -> Answer:
 
 async def show_nodes(session: Session) -> Answer:
     """``show-nodes``: what the nodes do, what the site is, and as whom the caller is known."""
-    answer = await _ask(session, "nodes", {})
+    answer = await ask(session, "nodes", {})
     site = session.description
     as_object = {
         "site": site.site,
@@ -190,7 +193,7 @@ async def show_available(session: Session, account: str, start: str) -> Answer:
         arguments["account"] = read_account(account)
     if start:
         arguments["start"] = str(read_time(session, start, notes))
-    answer = await _ask(session, "quota", arguments)
+    answer = await ask(session, "quota", arguments)
     most, left = answer["window_node_seconds_max"], answer["window_node_seconds_left"]
     longest_s = answer["duration_max_s"]
     rows = [
@@ -223,7 +226,8 @@ def _term_lines(job: Mapping[str, Any]) -> list[Any]:
     return [table(title, ("term", "points"), rows, right=("points",))]
 
 
-async def _ask(session: Session, question: str, arguments: Mapping[str, str]) -> dict[str, Any]:
+async def ask(session: Session, question: str, arguments: Mapping[str, str]) -> dict[str, Any]:
+    """One question; the site's answer to it."""
     answer = await session.site.query(question, arguments)
     if not isinstance(answer, dict):
         raise GridError(f"the site's answer to {question!r} cannot be read")

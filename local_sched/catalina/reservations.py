@@ -162,13 +162,20 @@ async def show_reservations(
         for each in found
         if (not user or each.owner == user) and (not account or each.request.account == account)
     ]
-    bound = (await _bindings(session))["reservations"]
+    bindings = await _bindings(session)
+    bound, named = bindings["reservations"], bindings["node_names"]
     now = session.now
-    objects = [reservation_json(each, now, bound.get(each.reservation_id, [])) for each in found]
+    objects = [
+        reservation_json(each, now, bound.get(each.reservation_id, []))
+        | {"node_names": named.get(each.reservation_id, [])}
+        for each in found
+    ]
     shown: list[Any] = []
     if words:
         for each in found:
             shown += reservation_lines(each, session, bound.get(each.reservation_id, []))
+            if names := named.get(each.reservation_id):
+                shown.append(f"  these    {', '.join(names)}")
     elif found:
         shown = [reservations_table(found, session, bound)]
     else:
@@ -240,7 +247,7 @@ async def _bindings(session: Session) -> dict[str, dict[str, list[str]]]:
     found = await session.site.query("bindings", {})
     if not isinstance(found, dict):
         raise GridError("the site's list of bindings cannot be read")
-    return {key: dict(found.get(key, {})) for key in ("reservations", "jobs")}
+    return {key: dict(found.get(key, {})) for key in ("reservations", "jobs", "node_names")}
 
 
 def _not_found(reservation_id: str) -> NotFoundError:

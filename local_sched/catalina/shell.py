@@ -6,13 +6,15 @@ once.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeVar
 
 import typer
 
-from gridcore.errors import GridError
+from gridcore.errors import GridError, UnavailableError
 from local_sched.catalina.answers import (
     EXIT_INTERRUPTED,
     error_object,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from local_sched.catalina.session import Session
 
 T = TypeVar("T")
+
+CLEAR_SCREEN: Final = "\x1b[H\x1b[2J"
 
 app = typer.Typer(
     name="catalina",
@@ -107,8 +111,47 @@ def run(
     raise typer.Exit(answer.exit_code)
 
 
-def guarded(work: Callable[[], T], *, as_json: bool) -> T:
-    """Carry out ``work``; a fault becomes one line (and one JSON object) and its exit code."""
+def watch(
+    work: Callable[[Session], Awaitable[Answer]],
+    socket: str,
+    zone: str,
+    *,
+    interval_s: float,
+    times: int | None,
+) -> NoReturn:
+    """The answer again and again, on a cleared screen where there is one, until Ctrl-C. While the
+    agent is away it says so and goes on.
+    """
+    import asyncio
+
+    async def go() -> None:
+        from gridio.clock import SystemClock
+
+        clock, shown = SystemClock(), 0
+        async with open_session(socket, zone, os.environ) as session:
+            while True:
+                try:
+                    answer = await work(session)
+                    if sys.stdout.isatty():
+                        sys.stdout.write(CLEAR_SCREEN)
+                    show(answer, as_json=False)
+                except UnavailableError as fault:
+                    show_fault(fault)
+                sys.stdout.flush()
+                shown += 1
+                if shown == times:
+                    return
+                await clock.sleep_until(clock.now_precise() + interval_s)
+
+    with contextlib.suppress(KeyboardInterrupt):
+        guarded(lambda: asyncio.run(go()), as_json=False, is_interruptible=False)
+    raise typer.Exit(0)
+
+
+def guarded(work: Callable[[], T], *, as_json: bool, is_interruptible: bool = True) -> T:
+    """Carry out ``work``; a fault becomes one line (and one JSON object) and its exit code.
+    ``is_interruptible`` false: Ctrl-C is for the caller.
+    """
     try:
         return work()
     except GridError as fault:
@@ -117,6 +160,8 @@ def guarded(work: Callable[[], T], *, as_json: bool) -> T:
         show_fault(fault)
         raise typer.Exit(fault.exit_code) from None
     except KeyboardInterrupt:
+        if not is_interruptible:
+            raise
         tell_interrupted()
         raise typer.Exit(EXIT_INTERRUPTED) from None
 

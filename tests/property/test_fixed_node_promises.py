@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridcore.reservations import Reservation
-from local_sched.fixed_nodes import decide_fixed_nodes, fence_nodes, fixed_request
+from local_sched.fixed_nodes import decide_fixed_nodes, drain_nodes, fixed_request
 from local_sched.jobs import Job
 from local_sched.scheduler_config import JobLimits, SchedulerConfig
 from tests.scheduler_worlds import CONSERVATIVE, EASY, FCFS, REPLAN, SmallSite
@@ -108,7 +108,7 @@ class FixedWorld:
         if isinstance(decision.answer, Reservation):
             for event in decision.events:
                 site.calendar.apply(event)
-            fence_nodes(site.scheduler, decision.answer, names, site.now)
+            drain_nodes(site.scheduler, decision.answer, names, site.now)
             self.reservations.append(decision.answer)
             self.fixed[decision.answer.reservation_id] = frozenset(names)
             self.places.clear()  # the site's own reservations may move places

@@ -233,9 +233,9 @@ def test_columns_of_ones_own(scene: CatalinaScene) -> None:
     scene.answers["queue"] = a_queue(a_row())
     said = scene.run("show-q", "--columns", "job,priority,wait,start")
     assert said.out.splitlines()[2].split() == ["1.lab", "12.5", "10m", "11-09", "11:48"]
-    old = scene.run("show_q", "--job", "--user", "--startt", "--taskmap")
+    old = scene.run("show_q", "--job", "--user", "--startt", "--risk")
     assert old.out.splitlines()[1].split() == ["job", "user", "start"]
-    assert old.err == "note: --taskmap has no effect: there is no such column\n"
+    assert old.err == "note: --risk has no effect: there is no such column\n"
     everything = scene.run("show_q", "--full")
     assert "1.lab" in everything.out
     assert "it has a planned start" in " ".join(everything.out.split())
@@ -363,7 +363,7 @@ def test_errors_are_one_line_and_a_hint(scene: CatalinaScene) -> None:
     for words in (["show-q", "--colour"], ["set-res", "--nodes", "two"], ["zz"], ["why"]):
         said = scene.run(*words)
         assert (said.code, said.out, len(said.err.splitlines())) == (2, "", 2)
-    said = scene.run("set_res", "--start=1")
+    said = scene.run("create_res", "--start=1")
     assert said.code == 2
     assert "is not offered" in said.err
 

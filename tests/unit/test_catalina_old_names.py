@@ -91,7 +91,24 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
     ),
     ("show_resources", [], ["show-nodes"]),
     ("show_events", ["--start=1100012400"], ["history", "--since=1100012400"]),
+    ("show_events", ["--userres"], ["history", "--reservations"]),
     ("query_priority", [], ["priority"]),
+    (
+        "set_res",
+        ["--start=+1h", "--end=+2h", "--node_list=n-0,n-1", "--mode=lookahead", "--user_list=ada"],
+        ["reserve-nodes", "--start=+1h", "--end=+2h", "--dry-run", "--users=ada", "n-0,n-1"],
+    ),
+    ("set_res", ["--mode=real", "--node_list=n-0"], ["reserve-nodes", "n-0"]),
+    (
+        "create_standing_res",
+        ["--start_spec=0 8 * * 1-5", "--duration=3600", "--resource_amount=4", "--depth=7"],
+        [
+            *("create-standing-res", "--start=0 8 * * 1-5", "--duration=3600"),
+            *("--nodes=4", "--depth=7"),
+        ],
+    ),
+    ("cancel_standing_res", ["--res=class"], ["cancel-standing-res", "class"]),
+    ("show_standing_res", ["--full"], ["show-standing-res"]),
 ]
 
 
@@ -135,6 +152,22 @@ def test_what_would_change_the_meaning_is_refused(words: list[str], said: str) -
     """Nothing is dropped that the result depends on."""
     with pytest.raises(InputError, match=said):
         translate("user_set_res", words)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        ("set_res", ["--mode=other"], "'other' is not known"),
+        ("set_res", ["--amount=4"], "name the nodes"),
+        ("create_standing_res", ["--job_restriction=result = 0"], "no code is executed"),
+        ("create_standing_res", ["--latency=28800"], "shortpools are said"),
+        ("create_standing_res", ["--group_list=users"], "there are no groups"),
+    ],
+)
+def test_an_administrators_old_words_are_never_code(name: str, words: list[str], said: str) -> None:
+    """What the original executed is refused with what to write instead."""
+    with pytest.raises(InputError, match=said):
+        translate(name, words)
 
 
 def test_a_flag_takes_no_value() -> None:

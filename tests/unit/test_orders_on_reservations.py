@@ -302,3 +302,50 @@ async def test_whose_hold_it_is_counts(world: UpkeepWorld) -> None:
         await world.desk().order("hold-job", {"job": "99.lab"})
     await world.tick()
     assert world.view(job).state is JobState.QUEUED
+
+
+# -- questions -------------------------------------------------------------------------------------
+
+
+async def test_the_past_is_remembered_with_filters(world: UpkeepWorld) -> None:
+    """What ended and what was cancelled, the latest first; whose others' are is not told."""
+    first = await world.desk().set_reservation(a_wish("a", 1, 2_000, 60), is_dry_run=False)
+    assert isinstance(first, Reservation)
+    fixed = await fix(world, "n-3", 2_000, 2_100)
+    await world.agent.calendar_port(KENNETH).release(first.reservation_id)
+    await world.pass_time(1_200)
+
+    async def past(caller: Caller = KENNETH, **arguments: str) -> list[Any]:
+        answer: Any = await world.desk(caller).query("past", arguments)
+        assert answer["total"] == len(answer["reservations"])
+        return list(answer["reservations"])
+
+    found = await past()
+    assert [(each["reservation"], each["state"], each["ended_at"]) for each in found] == [
+        (fixed["reservation"], "COMPLETED", 2_100),
+        (first.reservation_id, "RELEASED", 1_000),
+    ]
+    assert found[0]["node_names"] == ["n-3"]
+    assert [each["owner"] for each in await past(EVE)] == ["system", "somebody"]
+    assert [each["account"] for each in await past(EVE)] == ["hidden", "hidden"]
+    assert await past(EVE, user="kenneth") == []
+    assert len(await past(user="kenneth")) == len(await past(ROOT, user="kenneth")) == 1
+    assert len(await past(state="completed")) == len(await past(since="2000")) == 1
+    assert len(await past(until="2000", **{"class": "n"})) == 1
+    for wrong in ({"state": "running"}, {"state": "held"}, {"class": "x"}, {"colour": "red"}):
+        with pytest.raises(InputError):
+            await past(**wrong)
+
+
+async def test_rules_are_shown_without_names_to_users(world: UpkeepWorld) -> None:
+    """Whether one may use it is told; who else may is for administrators."""
+    await order(world, "create-standing", **daily(limit_max_s=60))
+    answers: list[Any] = [
+        await world.desk(caller).query("standing", {}) for caller in (KENNETH, EVE, ROOT)
+    ]
+    shown = [{each["name"]: each for each in answer["standing"]} for answer in answers]
+    assert [each["lesson"]["admits_you"] for each in shown] == [True, False, False]
+    assert [each["night"]["made_by"] for each in shown] == ["configuration"] * 3
+    assert "users" not in shown[0]["lesson"]
+    assert shown[2]["lesson"]["users"] == ["kenneth"]
+    assert len(shown[0]["lesson"]["instances"]) == 2

@@ -31,8 +31,8 @@ from gridcore.profile import AvailabilityProfile
 
 
 @dataclass(slots=True, kw_only=True)
-class NodeFence:
-    """The nodes of one reservation, bit *i* for node *i*."""
+class NodeDrain:
+    """The nodes of one reservation, bit *i* for node *i*, and how they are cleared for it."""
 
     reservation_id: str
     mask: int
@@ -45,32 +45,32 @@ class NodeFence:
     """Failed nodes that are missing already, and so not taken out for the reservation again."""
 
 
-class NodeFences:
-    """All fences of one class on its profile. Owned by its resource pool."""
+class NodeDrains:
+    """All drains of one class on its profile. Owned by its resource pool."""
 
-    __slots__ = ("_busy_until", "_down", "_fences", "_profile")
+    __slots__ = ("_busy_until", "_down", "_drains", "_profile")
 
     def __init__(self, profile: AvailabilityProfile) -> None:
         self._profile = profile
-        self._fences: dict[str, NodeFence] = {}
+        self._drains: dict[str, NodeDrain] = {}
         self._busy_until: dict[int, Instant] = {}
-        """Node -> end of the room of the job on it; only fenced nodes."""
+        """Node -> end of the room of the job on it; only nodes of these drains."""
         self._down = 0
 
     def __bool__(self) -> bool:
-        return bool(self._fences)
+        return bool(self._drains)
 
     def __contains__(self, reservation_id: object) -> bool:
-        return reservation_id in self._fences
+        return reservation_id in self._drains
 
-    def __iter__(self) -> Iterator[NodeFence]:
-        return iter(self._fences.values())
+    def __iter__(self) -> Iterator[NodeDrain]:
+        return iter(self._drains.values())
 
     # -- what happens ------------------------------------------------------------------------------
 
     def add(
         self,
-        fence: NodeFence,
+        drain: NodeDrain,
         jobs: Iterable[tuple[int, Instant]],
         down: int,
         now: Instant,
@@ -78,19 +78,19 @@ class NodeFences:
         """A reservation that is booked in the profile gets its nodes. ``jobs``: nodes and end of
         what runs; ``down``: nodes that have failed.
         """
-        self._fences[fence.reservation_id] = fence
-        fence.kept_from = dict.fromkeys(bits(fence.mask), fence.start)
+        self._drains[drain.reservation_id] = drain
+        drain.kept_from = dict.fromkeys(bits(drain.mask), drain.start)
         for mask, until in jobs:
-            self._busy_until.update(dict.fromkeys(bits(mask & fence.mask), until))
+            self._busy_until.update(dict.fromkeys(bits(mask & drain.mask), until))
         self._down = down
         self.settle(now)
 
     def drop(self, reservation_id: str) -> None:
         """The reservation is over or cancelled; its drain is free again."""
-        fence = self._fences.pop(reservation_id)
-        self._withhold(fence, fence.excused.bit_count())
-        for node, kept in fence.kept_from.items():
-            self._release(1, kept, fence.start)
+        drain = self._drains.pop(reservation_id)
+        self._withhold(drain, drain.excused.bit_count())
+        for node, kept in drain.kept_from.items():
+            self._release(1, kept, drain.start)
             if not any(other.mask >> node & 1 for other in self):
                 self._busy_until.pop(node, None)
 
@@ -116,20 +116,20 @@ class NodeFences:
 
     def settle(self, now: Instant) -> None:
         """Bring every drain to what its nodes do, as far as there is room."""
-        for fence in self:
-            self._excuse(fence, now)
-            if now >= fence.start:
+        for drain in self:
+            self._excuse(drain, now)
+            if now >= drain.start:
                 continue
             wanting: dict[tuple[Instant, Instant], list[int]] = {}
-            for node, kept in fence.kept_from.items():
-                wanted = self._wanted(fence, node)
+            for node, kept in drain.kept_from.items():
+                wanted = self._wanted(drain, node)
                 if wanted > kept:
                     self._release(1, kept, wanted)
-                    fence.kept_from[node] = wanted
+                    drain.kept_from[node] = wanted
                 elif wanted < kept and kept > self._profile.origin:
                     wanting.setdefault((wanted, kept), []).append(node)
             for (wanted, kept), nodes in wanting.items():
-                self._extend(fence, nodes, wanted, kept)
+                self._extend(drain, nodes, wanted, kept)
 
     # -- what follows ------------------------------------------------------------------------------
 
@@ -149,13 +149,13 @@ class NodeFences:
 
     def own(self, reservation_id: str) -> int | None:
         """The nodes of a reservation that has named ones."""
-        fence = self._fences.get(reservation_id)
-        return None if fence is None else fence.mask
+        drain = self._drains.get(reservation_id)
+        return None if drain is None else drain.mask
 
-    def ends_before(self, fence: NodeFence, node: int) -> Instant:
+    def ends_before(self, drain: NodeDrain, node: int) -> Instant:
         """When the last other reservation of a node is over that comes before this one; 0: none."""
         return max(
-            (each.end for each in self if each.mask >> node & 1 and each.end <= fence.start),
+            (each.end for each in self if each.mask >> node & 1 and each.end <= drain.start),
             default=0,
         )
 
@@ -165,13 +165,13 @@ class NodeFences:
     def _all(self) -> int:
         return _union(each.mask for each in self)
 
-    def _wanted(self, fence: NodeFence, node: int) -> Instant:
+    def _wanted(self, drain: NodeDrain, node: int) -> Instant:
         if self._down >> node & 1:
-            return fence.start
-        wanted = max(fence.drain_from, self._busy_until.get(node, 0), self.ends_before(fence, node))
-        return min(fence.start, wanted)
+            return drain.start
+        wanted = max(drain.drain_from, self._busy_until.get(node, 0), self.ends_before(drain, node))
+        return min(drain.start, wanted)
 
-    def _extend(self, fence: NodeFence, nodes: list[int], wanted: Instant, kept: Instant) -> None:
+    def _extend(self, drain: NodeDrain, nodes: list[int], wanted: Instant, kept: Instant) -> None:
         """Let as many of the nodes as there is room for drain from ``wanted`` on, the others from
         later on.
         """
@@ -182,25 +182,25 @@ class NodeFences:
             if room <= 0:
                 continue
             profile.book(room, at, kept)
-            fence.kept_from.update(dict.fromkeys(nodes[:room], at))
+            drain.kept_from.update(dict.fromkeys(nodes[:room], at))
             nodes = nodes[room:]
             if not nodes:
                 return
 
-    def _excuse(self, fence: NodeFence, now: Instant) -> None:
+    def _excuse(self, drain: NodeDrain, now: Instant) -> None:
         """A failed node is missing for good; it must not be missing for the reservation as well."""
-        failed = fence.mask & self._down
-        if failed == fence.excused:
+        failed = drain.mask & self._down
+        if failed == drain.excused:
             return
-        more = (failed & ~fence.excused).bit_count()
-        self._release(more, max(fence.start, now), fence.end)
-        self._withhold(fence, (fence.excused & ~failed).bit_count())
-        fence.excused = failed
+        more = (failed & ~drain.excused).bit_count()
+        self._release(more, max(drain.start, now), drain.end)
+        self._withhold(drain, (drain.excused & ~failed).bit_count())
+        drain.excused = failed
 
-    def _withhold(self, fence: NodeFence, nodes: int) -> None:
-        start = max(fence.start, self._profile.origin)
-        if start < fence.end:
-            self._profile.withdraw(nodes, start, fence.end)
+    def _withhold(self, drain: NodeDrain, nodes: int) -> None:
+        start = max(drain.start, self._profile.origin)
+        if start < drain.end:
+            self._profile.withdraw(nodes, start, drain.end)
 
     def _release(self, nodes: int, start: Instant, end: Instant) -> None:
         start = max(start, self._profile.origin)
