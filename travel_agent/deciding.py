@@ -33,20 +33,21 @@ def acceptors_of(destinations: Mapping[str, Destination]) -> tuple[Acceptor, ...
     """Who keeps the outcome of a trip to these places (by leg): an odd number of different sites.
 
     Two stages of a pipeline at one site are two commits, so that site keeps their outcome; it asks
-    only itself. Managers are not among them: they answer for their children's calendars, not for
-    trips. Nor are sites that only this traveller reaches (by SSH, or on this computer): the others
+    only itself. Managers are not among them, since sites prove to each other that they are sites;
+    a manager asks like any participant, and so do its children, who learn the trip with their
+    holds. Nor are sites that only this traveller reaches (by SSH, or on this computer): the others
     could not ask them. When none is left, nobody is an acceptor, and the traveller's log decides.
     """
-    if any(each.is_manager for each in destinations.values()):
-        return ()
-    sites = tuple(dict.fromkeys(each.site for each in destinations.values()))
-    endpoints = {each.site: each.endpoint for each in destinations.values() if each.endpoint}
-    if len(sites) < 2:
+    places = {each.site: each for each in destinations.values() if not each.is_manager}
+    if len({each.site for each in destinations.values()}) < 2:
         is_alone = len(destinations) < 2
-        endpoint = next(iter(endpoints.values()), "")
-        return () if is_alone else (Acceptor(site=sites[0], endpoint=endpoint),)
-    chosen = choose_acceptors(tuple(endpoints)) or tuple(endpoints)
-    return tuple(Acceptor(site=site, endpoint=endpoints[site]) for site in chosen)
+        return () if is_alone else tuple(_acceptor(each) for each in places.values())
+    reached = tuple(site for site, each in places.items() if each.endpoint)
+    return tuple(_acceptor(places[site]) for site in choose_acceptors(reached) or reached)
+
+
+def _acceptor(destination: Destination) -> Acceptor:
+    return Acceptor(site=destination.site, endpoint=destination.endpoint)
 
 
 async def decide(

@@ -47,8 +47,13 @@ def test_acceptors_can_be_asked_by_everybody(endpoints: tuple[str, ...], chosen:
 
 
 def test_managers_keep_no_outcomes() -> None:
-    """They answer for their children's calendars, not for trips."""
-    assert acceptors_of(to("a:1", "b:1", is_manager=True)) == ()
+    """Sites prove to each other that they are sites. A manager takes part like any other place, and
+    the plain sites beside it keep the outcome.
+    """
+    managers, sites = to("a:1", "b:1", is_manager=True), to("c:1", "d:1", "e:1", "f:1")
+    assert acceptors_of(managers) == ()
+    mixed = {"region": managers["s0"], **{name: sites[name] for name in ("s1", "s2", "s3")}}
+    assert [each.site for each in acceptors_of(mixed)] == ["s1", "s2", "s3"]
 
 
 @pytest.mark.parametrize(
