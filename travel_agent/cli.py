@@ -18,6 +18,7 @@ import typer
 
 from gridcore.errors import GridError, InputError
 from gridcore.itineraries import Itinerary, TripState
+from travel_agent.change_commands import amend
 from travel_agent.command_frame import (
     FileArgument,
     JsonOption,
@@ -177,6 +178,9 @@ def show_history(
             console().print(histories_table(trips, zone))
 
     run_command(go, as_json, TransportChoice.AUTO)
+
+
+app.command()(amend)
 
 
 @app.command()

@@ -1,0 +1,95 @@
+"""The commands that change a booked trip: ``gur amend``. See ``travel_agent.cli``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from travel_agent.command_frame import (
+    EXIT_DECLINED,
+    JsonOption,
+    TransportOption,
+    TripArgument,
+    listener_for,
+    print_json,
+    read_metajob,
+    run_command,
+    show,
+)
+from travel_agent.transports import TransportChoice
+
+if TYPE_CHECKING:
+    from travel_agent.agent import TravelAgent
+    from travel_agent.changing import Changed, TripChange
+
+
+def amend(
+    trip: TripArgument,
+    earliest_start: Annotated[str, typer.Option(help="Not before this time.")] = "",
+    latest_end: Annotated[str, typer.Option(help="Not behind this time.")] = "",
+    duration: Annotated[str, typer.Option(help="So long, for example 90m.")] = "",
+    nodes: Annotated[int | None, typer.Option(min=1, help="So many nodes in total.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="Another metajob altogether.")] = None,
+    as_json: JsonOption = False,
+    transport: TransportOption = TransportChoice.AUTO,
+) -> None:
+    """Change a booked trip as a whole: every leg, or none. The old is kept until the new is held;
+    without another window it starts when it did, if that can be had.
+    """
+
+    async def go(agent: TravelAgent) -> None:
+        change = _change(agent, earliest_start, latest_end, duration, nodes, file)
+        base = Path() if file is None else file.resolve().parent
+        changed = await agent.amend(trip, change, base=base, listener=listener_for(as_json))
+        show_changed(agent, changed, as_json)
+
+    run_command(go, as_json, transport)
+
+
+def show_changed(agent: TravelAgent, changed: Changed, as_json: bool) -> None:
+    """The trip as it is now; when it was not changed, why, and what would work."""
+    from travel_agent.rendering import decline_json, decline_lines, itinerary_json
+
+    as_object = itinerary_json(changed.itinerary)
+    if changed.decline is None:
+        show(agent, changed.itinerary, as_object, as_json)
+        return
+    if as_json:
+        print_json({**as_object, "decline": decline_json(changed.decline)})
+    else:
+        for line in decline_lines(changed.decline, agent.config.zone):
+            typer.echo(line)
+        typer.echo(f"trip {changed.itinerary.trip_id} stays as it was")
+    raise typer.Exit(EXIT_DECLINED)
+
+
+def _change(
+    agent: TravelAgent,
+    earliest: str,
+    latest: str,
+    duration: str,
+    nodes: int | None,
+    file: Path | None,
+) -> TripChange:
+    from gridcore.durations import parse_duration
+    from gridcore.errors import InputError
+    from gridcore.timetext import parse_instant
+    from gridio.clock import SystemClock
+    from travel_agent.changing import TripChange
+
+    now, zone = SystemClock().now(), agent.config.zone
+    change = TripChange(
+        earliest_start=parse_instant(earliest, now=now, zone=zone) if earliest else None,
+        latest_end=parse_instant(latest, now=now, zone=zone) if latest else None,
+        duration_s=parse_duration(duration) if duration else None,
+        nodes=nodes,
+        metajob=None if file is None else read_metajob(agent, file),
+    )
+    if change == TripChange():
+        raise InputError(
+            "nothing is to be changed",
+            hint="give --earliest-start, --latest-end, --duration, --nodes or --file",
+        )
+    return change
