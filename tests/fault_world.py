@@ -315,7 +315,7 @@ class FaultWorld:
         """The site's own no, where the verb has one."""
         no = Decline(rule=DeclineRule.CHANGED, message=f"{site} changed its mind", site=site)
         if verb == "inquire":
-            return [no]
+            return [no for _ in cast(list[object], await question())]
         return no if verb in ("reserve", "submit", "commit") else await question()
 
 

@@ -1,10 +1,9 @@
-"""Pipelines over real daemons: each stage after the one before, its input moved from site to site."""
+"""Pipelines over real daemons: one stage after another, the input moved from site to site."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -16,8 +15,11 @@ from gridcore.metajobs import Metajob
 from gridcore.timetext import format_utc
 from gridio.clock import SystemClock
 from tests.grid_world import GridWorld, until
+from travel_agent.composition import open_travel_agent
+from travel_agent.grid_config import load_grid_config
 from travel_agent.legs import LegChange
 from travel_agent.metajob_files import parse_metajob
+from travel_agent.rendering import input_lines
 
 pytestmark = pytest.mark.integration
 CLOCK = SystemClock()
@@ -87,7 +89,7 @@ async def test_a_pipeline_moves_its_data_from_site_to_site(grid: GridWorld, tmp_
         assert trip.state is TripState.BOOKED, trip.decline
         assert [leg.name for leg in trip.legs] == ["first", "second", "third"]
         assert [leg.input_by for leg in trip.legs] == [None, InputWay.SITES, InputWay.SITES]
-        for before, leg in zip(trip.legs, trip.legs[1:], strict=False):
+        for before, leg in pairwise(trip.legs):
             assert leg.start >= before.end + 4
         until(
             lambda: bool(grid.tasks("alpha")) or (area(grid, trip, "first") / "log").exists(),
@@ -110,3 +112,134 @@ async def test_a_pipeline_moves_its_data_from_site_to_site(grid: GridWorld, tmp_
     assert outputs["first"].split() == ["GRID_LEG=first", "GRID_LEG_AFTER=second"]
     assert "GRID_LEG_BEFORE=first" in outputs["second"].split()
     assert "GRID_LEG_AFTER=third" in outputs["second"].split()
+
+
+@pytest.mark.parametrize(
+    "dead", ["beta", "alpha"], ids=["the one that takes", "the one that gives"]
+)
+async def test_a_site_killed_in_the_midst_of_a_handover_goes_on(grid: GridWorld, dead: str) -> None:
+    """Kill -9 while the file is on its way, and a new start: the part that had arrived is kept, the
+    whole arrives unharmed, and the second stage starts on time.
+    """
+    size = 150_000_000
+    make = f"head -c {size} /dev/zero | tr '\\\\0' x > big"
+    wish = a_pipeline(
+        ("first", "alpha", make),
+        ("second", "beta", "wc -c < big"),
+        earliest=CLOCK.now() + 6,
+        duration_s=12,
+        transfer_s=30,
+        receives=handed(second='["big"]'),
+    )
+    async with grid.laptop() as agent:
+        trip = await agent.book(wish)
+        assert trip.state is TripState.BOOKED, trip.decline
+        part = area(grid, trip, "second") / "big.part"
+        until(lambda: part.exists() and part.stat().st_size > 0, "the file is on its way", 60)
+        grid.kill(dead)
+        arrived = part.stat().st_size if part.exists() else 0
+        assert 0 < arrived < size
+        grid.start(dead)
+        seen = [item async for item in agent.follow(trip.trip_id)]
+    (view,) = [x.view for x in seen if isinstance(x, LegChange) and x.leg == "second"][-1:]
+    assert view.state is JobState.COMPLETED, view.reason
+    second = trip.leg("second")
+    assert second is not None
+    assert second.start <= (view.started_precise or 0) < second.start + 3
+    assert (area(grid, trip, "second") / "big").stat().st_size == size
+    assert not part.exists()
+
+
+async def test_a_stage_that_fails_takes_the_rest_with_it(grid: GridWorld) -> None:
+    """The second stage never starts and says why, the third says the same of the second; what was
+    reserved for them is free again, without the laptop.
+    """
+    wish = a_pipeline(
+        ("first", "alpha", "exit 3"),
+        ("second", "beta", "touch ran"),
+        ("third", "gamma", "touch ran"),
+        earliest=CLOCK.now() + 5,
+    )
+    async with grid.laptop() as agent:
+        trip = await agent.book(wish)
+        seen = [item async for item in agent.follow(trip.trip_id)]
+        views = {x.leg: x.view for x in seen if isinstance(x, LegChange)}
+        assert [views[leg.name].state for leg in trip.legs] == [JobState.FAILED] * 3
+        assert views["second"].reason == "stage first at alpha ended as FAILED"
+        assert views["third"].reason == "stage second at beta ended as FAILED"
+        assert (await agent.status(trip.trip_id)).itinerary.state is TripState.FAILED
+        assert not (area(grid, trip, "second") / "ran").exists()
+    for site in ("beta", "gamma"):
+        assert not grid.live(site, trip.trip_id)
+
+
+async def test_a_pipeline_that_has_begun_is_cancelled_at_once(grid: GridWorld) -> None:
+    """Nobody waits for the start of the last stage, which is an hour away."""
+    wish = a_pipeline(
+        ("first", "alpha", "sleep 100"),
+        ("second", "beta", "true"),
+        earliest=CLOCK.now() + 5,
+        duration_s=120,
+        transfer_s=1800,
+    )
+    async with grid.laptop() as agent:
+        trip = await agent.book(wish)
+        until(lambda: bool(grid.tasks("alpha")), "the first stage runs")
+        assert (await agent.status(trip.trip_id)).itinerary.state is TripState.RUNNING
+        assert (await agent.cancel(trip.trip_id)).state is TripState.CANCELLED
+    assert not grid.live("alpha", trip.trip_id)
+    assert not grid.live("beta", trip.trip_id)
+    assert grid.tasks("alpha") == []
+
+
+def a_local_list(grid: GridWorld, path: Path) -> Path:
+    """A list of machines in which alpha is reached by its local socket, which nobody else does."""
+    socket = grid.folder.site("alpha") / "state" / "agent.sock"
+    credential = grid.folder.user("ada") / "credential"
+    path.write_text(
+        f'credential = "{credential}"\n'
+        f'[machines.alpha-machine]\nsite = "alpha"\nendpoint = "unix:{socket}"\n'
+        f'[machines.beta-machine]\nsite = "beta"\nendpoint = "{grid.endpoint("beta")}"\n'
+    )
+    return path
+
+
+@pytest.mark.parametrize("by", ["watch", "resume"])
+async def test_the_laptop_brings_what_no_site_can_fetch(
+    grid: GridWorld, tmp_path: Path, by: str
+) -> None:
+    """The first site is reached by this user alone: the second stage's job is queued with its
+    input, by a laptop that watches, or when ``gur resume`` is typed; the itinerary says so.
+    """
+    config = load_grid_config(a_local_list(grid, tmp_path / "sites.toml"))
+    agent = open_travel_agent(config, grid.new_state())
+    wish = a_pipeline(
+        ("first", "alpha", FIRST),
+        ("second", "beta", SECOND),
+        earliest=CLOCK.now() + 6,
+        transfer_s=6,
+        receives=handed(second='[{ source = "out", destination = "in" }, "log"]'),
+    )
+    try:
+        trip = await agent.book(wish)
+        assert trip.state is TripState.BOOKED, trip.decline
+        assert [leg.input_by for leg in trip.legs] == [None, InputWay.LAPTOP]
+        assert "keep `gur watch" in input_lines(trip)[0]
+        assert [leg.job_id is None for leg in trip.legs] == [False, True]
+        if by == "resume":
+            first = trip.legs[0]
+            early = await agent.resume(trip.trip_id)
+            assert early.itinerary.legs[1].job_id is None
+            site = agent.connection(first.machine).site
+            async for view in site.watch_job(first.job_id or ""):
+                assert not view.state.is_over or view.state is JobState.COMPLETED
+            resumed = await agent.resume(trip.trip_id)
+            assert resumed.itinerary.legs[1].job_id is not None
+            assert "queued its jobs" in resumed.done
+        seen = [item async for item in agent.follow(trip.trip_id)]
+        states = {x.leg: x.view.state for x in seen if isinstance(x, LegChange)}
+        assert states == {"first": JobState.COMPLETED, "second": JobState.COMPLETED}
+        assert (area(grid, trip, "second") / "both").read_text() == "line\n42\n"
+        assert (await agent.status(trip.trip_id)).itinerary.state is TripState.COMPLETED
+    finally:
+        await agent.close()
