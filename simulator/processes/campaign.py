@@ -34,8 +34,9 @@ RESTART_PAUSE_S: Final = 0.5
 """A service manager tries again after this."""
 TRIES_MAX: Final = 12
 ASK_AGAIN_S: Final = 2.0
-END_MARGIN_S: Final = 6.0
-"""After the last leg's end: jobs are told over, reservations completed."""
+END_WITHIN_S: Final = 20.0
+"""After the last leg's end: by then every job is over and every reservation completed."""
+LOOK_EVERY_S: Final = 0.3
 
 
 @dataclass(slots=True)
@@ -284,7 +285,11 @@ class Campaign:
                 text = f"{result.laptop.name}: `gur resume` does not succeed"
                 self.note_broken("commands end well", text, result.laptop.trip_id)
         ends = [site.last_end() for site in self.grid.sites.values()]
-        await self._clock.sleep_until(max(ends) + END_MARGIN_S)
+        await self._clock.sleep_until(max(ends))
+        while self._clock.now_precise() < max(ends) + END_WITHIN_S:
+            if not any(site.is_busy() for site in self.grid.sites.values()):
+                return
+            await self._rest(LOOK_EVERY_S)
 
     async def look_at_status(self) -> None:
         """What ``gur status`` shows of each trip, typed by its user. It may write down that a trip

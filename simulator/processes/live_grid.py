@@ -17,9 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from agents.agent_events import JobAccepted, JobOver
 from agents.node_agent import CODEC
-from gridcore.calendar_events import ReservationGranted
+from gridcore.calendar_events import ReservationChanged, ReservationGranted
 from gridcore.errors import UnavailableError
+from gridcore.reservations import ReservationEvent
 from gridio.authority import Authority
 from gridio.clock import Clock
 from gridio.gridmap import GridMap, grid_map_entry, write_grid_map
@@ -43,6 +45,7 @@ STOP_WITHIN_S: Final = 20.0
 CONTACT_PORT_FIRST: Final = 13_000
 CONTACT_PORTS: Final = 500
 DAEMON: Final = (sys.executable, "-m", "simulator.processes.mortal", "agent", "--exit-with-parent")
+END_EVENTS: Final = tuple(each for each in ReservationEvent if each is not ReservationEvent.COMMIT)
 READY_WORD: Final = "ready "
 
 
@@ -187,6 +190,22 @@ class LiveSite:
         events = [CODEC.decode(record) for record in self.records()]
         ends = [each.reservation.end for each in events if isinstance(each, ReservationGranted)]
         return max(ends, default=0) + (behind_s if self.spans[-1].behind_s else 0.0)
+
+    def is_busy(self) -> bool:
+        """True while its journal has promises that are not over, or jobs."""
+        ended: set[str] = set()
+        begun: set[str] = set()
+        for record in self.records():
+            match CODEC.decode(record):
+                case ReservationGranted(reservation=reservation):
+                    begun.add(reservation.reservation_id)
+                case ReservationChanged() as changed if changed.event in END_EVENTS:
+                    ended.add(changed.reservation_id)
+                case JobAccepted(job_id=job_id):
+                    begun.add(job_id)
+                case JobOver(job_id=job_id):
+                    ended.add(job_id)
+        return not begun <= ended
 
     def said_since(self, position: int) -> str:
         """What it has written to its log since that was so long."""

@@ -38,7 +38,7 @@ class Return(enum.StrEnum):
     NEVER = "never"
 
 
-LEAD_S: Final = (13.0, 20.0)
+LEAD_S: Final = (12.0, 17.0)
 """A trip starts that long after it is asked for: after any hold, doubt and restart."""
 MOMENTS_S: Final = (0.0, 0.2)
 """After the command was begun, which takes between a tenth and two tenths of a second."""
