@@ -1,0 +1,87 @@
+"""Trips that are changed in simulated grids: all old or all new, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator.exhaustive import CHANGE, LAPTOP, LATER_S, PAIR_KINDS, one_trip, points_of
+from simulator.random_worlds import random_plan
+from simulator.torture import story_of
+from simulator.worlds import PlannedCrash, WorldPlan, WorldRecord, live
+from tests.sim_ablations import Ablation
+from tests.sim_change_ablations import CHANGE_ABLATIONS, WITHOUT_SOUTH, lost_in_a_change
+
+SAMPLE = 6
+"""Worlds lived for each seed of the sample."""
+
+
+def clean(plan: WorldPlan) -> WorldRecord:
+    """Live a world in which every promise must be kept."""
+    record = live(plan)
+    broken = [str(each) for each in record.chronicle.violations]
+    assert record.is_clean, "\n".join([*broken, *story_of(record)])
+    return record
+
+
+def test_a_change_costs_what_a_booking_costs() -> None:
+    """Three inquiries, holds, votes and commits more; the jobs follow by themselves, and start
+    together at the new time.
+    """
+    record, plain = clean(one_trip(change=CHANGE)), clean(one_trip())
+    more = record.chronicle.messages - plain.chronicle.messages
+    verbs = ("Inquire", "Reserve", "Commit", "Vote", "Submit")
+    assert [more[verb] for verb in verbs] == [3, 3, 3, 3, 0]
+    starts = [line for line in record.chronicle.lines if line.template.startswith("launches")]
+    assert [round(line.at_s) for line in starts] == [660, 660, 660]
+    assert record.chronicle.counts["amended: changed"] == 1
+
+
+def test_every_message_and_write_of_a_change_may_be_the_last() -> None:
+    """Each party dies at each message and write from the change on, and comes back after its holds'
+    lifetimes, the laptop never: every leg is old, or every leg is new.
+    """
+    whole, booked = live(one_trip(change=CHANGE)), live(one_trip())
+    before = {(point.party, point.kind): point.number for point in points_of(booked, PAIR_KINDS)}
+    forms: dict[bool, int] = {}
+    for point in points_of(whole, PAIR_KINDS):
+        if point.number <= before.get((point.party, point.kind), 0) - 3:
+            continue
+        back_after_s = None if point.party == LAPTOP else LATER_S
+        crash = PlannedCrash(at=point, back_after_s=back_after_s)
+        record = clean(one_trip(change=CHANGE, crashes=(crash,)))
+        starts = [line for line in record.chronicle.lines if line.template.startswith("launches")]
+        assert len({round(line.at_s) for line in starts}) <= 1, crash
+        for line in starts[:1]:
+            is_new = round(line.at_s) == 660
+            forms[is_new] = forms.get(is_new, 0) + 1
+    assert set(forms) == {False, True}, "both outcomes were seen"
+
+
+def test_a_site_that_is_left_out_hears_of_it_without_the_laptop() -> None:
+    """The change goes on at two of three sites, and the laptop is lost at one message after the
+    other: the third keeps its leg exactly when nothing was changed.
+    """
+    outcomes = [live(plan) for plan in lost_in_a_change(WITHOUT_SOUTH)]
+    broken = [str(each) for record in outcomes for each in record.chronicle.violations]
+    assert not broken, broken
+    assert len(outcomes) > 40
+
+
+def test_random_worlds_in_which_trips_change(sim_seed: int) -> None:
+    """Every trip is changed, amid every kind of fault."""
+    for number in range(SAMPLE):
+        clean(random_plan(sim_seed * 1000 + number, sites_most=6, loss=0.3, changes=1.0))
+
+
+@pytest.mark.parametrize("ablation", CHANGE_ABLATIONS, ids=[each.name for each in CHANGE_ABLATIONS])
+def test_damage_of_a_change_is_found(ablation: Ablation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the safeguard some world breaks the very promise that it is there for."""
+    plans = list(ablation.worlds())
+    ablation.take_away(monkeypatch)
+    seen: dict[str, None] = {}
+    for plan in plans:
+        for violation in live(plan, ablation.types).chronicle.violations:
+            seen[violation.rule] = None
+        if any(rule in seen for rule in ablation.rules):
+            return
+    pytest.fail(f"without {ablation.name} nothing of {ablation.rules} was broken, only {seen}")
