@@ -11,7 +11,7 @@ Who may have the files is decided by the site that gives them (``leg_for``): a s
 certificate, whose name is among the participants of the trip that the reservation belongs to. The
 receiving site in turn asks only for the trip of the job's own reservation, by that trip's id, which
 nobody learns who does not travel with it; so a user who names somebody else's stage asks a site
-that finds no such leg (docs/protocol.md, section 4).
+that finds no such leg (docs/protocol.md, section 6).
 
 What a restart must know is journaled: a job whose ``Handover`` is not done waits, and the fetching
 goes on with the parts that have arrived.

@@ -40,7 +40,7 @@ class Handover:
     """The stage before, where it is found, and what is taken over from it.
 
     The stage waits for it to end well, also when there are no files. Which trip it belongs to is
-    not said here: the receiving site takes that from its own book (docs/protocol.md, section 4).
+    not said here: the receiving site takes that from its own book (docs/protocol.md, section 6).
     """
 
     leg: str
