@@ -7,19 +7,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agents.daemon import JOURNAL_FILE
-from agents.node_agent import CODEC
-from gridcore.calendar_events import ReservationChanged, ReservationGranted
 from gridcore.errors import GridError, UnavailableError
 from gridcore.reservations import (
     Availability,
@@ -29,141 +22,26 @@ from gridcore.reservations import (
     ReservationEvent,
     ReservationState,
 )
-from gridio.authority import Authority
-from gridio.clock import SystemClock
-from gridio.credentials import Credential
-from gridio.gridmap import GridMap, grid_map_entry, write_grid_map
-from gridio.identity import Role
-from gridio.ids import RandomIds
-from gridio.journal_file import read_records
 from gridio.rpc.client import GrpcSite
 from tests.builders import a_request
 from tests.grid_world import until
+from tests.manager_daemons import (
+    AGENTS,
+    CLOCK,
+    GURD,
+    HOUR_S,
+    PATIENCE_S,
+    Tree,
+    tree_of_daemons,
+)
 
 pytestmark = pytest.mark.integration
-
-CLOCK = SystemClock()
-PATIENCE_S = 30.0
-GURD = (sys.executable, "-m", "gurd.cli")
-AGENTS = {"alpha": 4, "beta": 4, "gamma": 2}
-MANAGERS = {"north": ("alpha", "beta"), "top": ("north", "gamma")}
-HOUR_S = 3600
-
-
-@dataclass
-class Tree:
-    """Five daemons and their addresses."""
-
-    root: Path
-    authority: Authority
-    ada: Credential
-    ports: dict[str, int]
-    processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
-
-    def start(self, name: str) -> None:
-        """Start one daemon, and read the line that says it serves."""
-        kind = "manager" if name in MANAGERS else "agent"
-        folder = self.root / name
-        with (folder / "log").open("a") as log:
-            process = subprocess.Popen(
-                [*GURD, kind, "--exit-with-parent", "--config", str(folder / "config.toml")],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        self.processes[name] = process
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line == f"ready 127.0.0.1:{self.ports[name]}\n", (folder / "log").read_text()
-
-    def end(self, name: str, number: signal.Signals) -> int:
-        """End one daemon; its exit code."""
-        process = self.processes.pop(name)
-        process.send_signal(number)
-        assert process.stdout is not None
-        process.stdout.close()
-        return process.wait(PATIENCE_S)
-
-    @asynccontextmanager
-    async def as_ada(self, name: str) -> AsyncIterator[GrpcSite]:
-        """A user's connection."""
-        role = Role.MANAGER if name in MANAGERS else Role.SITE
-        endpoint = f"127.0.0.1:{self.ports[name]}"
-        connection = GrpcSite(endpoint, self.ada, site=name, role=role)
-        try:
-            yield connection
-        finally:
-            await connection.close()
-
-    def states(self, name: str) -> dict[str, ReservationEvent | None]:
-        """Reservation -> what last happened to it, by the agent's own journal."""
-        found: dict[str, ReservationEvent | None] = {}
-        for record in read_records(self.root / name / "state" / JOURNAL_FILE):
-            match CODEC.decode(record):
-                case ReservationGranted(reservation=reservation):
-                    found[reservation.reservation_id] = None
-                case ReservationChanged(reservation_id=reservation_id, event=event):
-                    found[reservation_id] = event
-        return found
-
-
-@contextmanager
-def _tree(root: Path) -> Iterator[Tree]:
-    now = CLOCK.now()
-    authority = Authority.create(root / "ca", "grid", RandomIds(), now)
-    ada = authority.issue_user("ada", root / "ada", now)
-    with _free_ports(len(AGENTS) + len(MANAGERS)) as ports:
-        names = [*AGENTS, *MANAGERS]
-        tree = Tree(root, authority, ada, dict(zip(names, ports, strict=True)))
-    for name in names:
-        _lay_out(tree, name)
-    try:
-        for name in names:
-            tree.start(name)
-        yield tree
-    finally:
-        for name in list(tree.processes):
-            tree.end(name, signal.SIGKILL)
-
-
-@contextmanager
-def _free_ports(count: int) -> Iterator[list[int]]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        yield [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
-
-
-def _lay_out(tree: Tree, name: str) -> None:
-    folder, now = tree.root / name, CLOCK.now()
-    folder.mkdir()
-    hosts = ["127.0.0.1"]
-    listen = f'name = "{name}"\nlisten = "127.0.0.1:{tree.ports[name]}"\n'
-    if name in AGENTS:
-        tree.authority.issue_site(name, folder / "credential", now, hosts=hosts)
-        text = f'[site]\n{listen}[[classes]]\nname = "node"\nnodes = {AGENTS[name]}\n'
-        text += '[host]\nrun_as = "daemon"\n'
-    else:
-        tree.authority.issue_manager(name, folder / "credential", now, hosts=hosts)
-        text = f"[manager]\n{listen}"
-        for child in MANAGERS[name]:
-            kind = "manager" if child in MANAGERS else "agent"
-            endpoint = f"127.0.0.1:{tree.ports[child]}"
-            text += f'[[children]]\nname = "{child}"\nendpoint = "{endpoint}"\nkind = "{kind}"\n'
-    (folder / "config.toml").write_text(text)
-    entries = [grid_map_entry(tree.ada.subject, ["ada", "physics"])]
-    for manager, children in MANAGERS.items():
-        if name in children:
-            entries.append(grid_map_entry(f"/O=grid/OU=managers/CN={manager}", ["@manager"]))
-    write_grid_map(folder / "grid-mapfile", GridMap(entries))
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tree]:
     """The five daemons, for all tests of this module."""
-    with _tree(tmp_path_factory.mktemp("tree")) as world:
+    with tree_of_daemons(tmp_path_factory.mktemp("tree")) as world:
         yield world
 
 

@@ -1,0 +1,144 @@
+"""``gur`` over real manager daemons, two levels deep: what a region cannot place its parent places,
+who lent whom, and a manager that is killed while ``gur`` books through it.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gridcore.reservations import ReservationEvent
+from tests.grid_world import until
+from tests.gur_runner import GurProcess, Said
+from tests.manager_daemons import AGENTS, CLOCK, Tree, tree_of_daemons
+
+pytestmark = pytest.mark.integration
+
+METAJOB = """
+name = "{name}"
+usage_pattern = "single"
+nodes_total = {nodes}
+duration = {duration_s}
+earliest_start = {start}
+latest_end = {until}
+[[machines]]
+name = "{machine}"
+nodes_max = {nodes}
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tree]:
+    """Five daemons, for all tests of this module."""
+    with tree_of_daemons(tmp_path_factory.mktemp("tree")) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def gur(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GurProcess]:
+    """Where commands run."""
+    process = GurProcess(tmp_path_factory.mktemp("gur"))
+    yield process
+    process.end()
+
+
+def a_trip(folder: Path, name: str, machine: str, nodes: int, ahead_s: int, duration_s: int) -> str:
+    """A metajob file for one machine, soon."""
+    start = CLOCK.now() + ahead_s
+    path = folder / f"{name}.toml"
+    text = METAJOB.format(
+        name=name,
+        nodes=nodes,
+        duration_s=duration_s,
+        start=start,
+        until=start + duration_s + 30,
+        machine=machine,
+    )
+    path.write_text(text)
+    return str(path)
+
+
+def granted(tree: Tree) -> dict[str, list[ReservationEvent | None]]:
+    """What last happened to the reservations at each site, by the sites' own journals."""
+    return {name: list(tree.states(name).values()) for name in AGENTS}
+
+
+def test_a_region_goes_up_and_the_balance_of_trade_shows_it(
+    tree: Tree, gur: GurProcess, tmp_path: Path
+) -> None:
+    """Ten nodes asked for at a region of eight: its parent grants them, over the region itself and
+    another site. When they were used, the region owes that site what it gave, in the accounts of
+    the parent; they sum to zero.
+    """
+    said = tree.gur(gur, "book", a_trip(tmp_path, "wide", "north", 10, 30, 3), "--json")
+    assert said.code == 0, said.err
+    trip = json.loads(said.out)
+    assert trip["state"] == "BOOKED"
+    assert [(leg["site"], leg["nodes"]) for leg in trip["legs"]] == [("north", 10)]
+    assert granted(tree) == {name: [ReservationEvent.COMMIT] for name in AGENTS}
+
+    def traded() -> dict[str, dict[str, dict[str, int]]]:
+        said = tree.gur(gur, "sites", "--trade", "--json")
+        sites = json.loads(said.out)["sites"]
+        return {
+            each["machine"]: {one["member"]: one for one in each["trade"]}
+            for each in sites
+            if each.get("trade")
+        }
+
+    until(lambda: "gamma" in traded()["top"], "the end of the reservation", 90)
+    accounts = traded()["top"]
+    assert accounts["gamma"]["lent_node_s"] == 2 * 3
+    assert accounts["north"]["borrowed_node_s"] == 2 * 3
+    assert accounts["north"]["local_node_s"] == 8 * 3
+    table = tree.gur(gur, "sites", "--trade")
+    assert "+6" in table.out
+    assert "-6" in table.out
+    for accounts in traded().values():
+        balances = [one["lent_node_s"] - one["borrowed_node_s"] for one in accounts.values()]
+        assert sum(balances) == 0
+
+
+def test_a_manager_is_killed_while_gur_books_through_the_top(
+    tree: Tree, gur: GurProcess, tmp_path: Path
+) -> None:
+    """The top dies with -9 when the first site has its hold, and starts again: the trip is booked
+    at all sites or at none, and gur says which.
+    """
+    before = {name: len(tree.states(name)) for name in AGENTS}
+    said: list[Said] = []
+    path = a_trip(tmp_path, "deep", "top", 10, 600, 60)
+    booking = threading.Thread(
+        target=lambda: said.append(tree.gur(gur, "book", path, "--json")), daemon=True
+    )
+    booking.start()
+    until(lambda: len(tree.states("alpha")) > before["alpha"], "a hold")
+    assert tree.end("top", signal.SIGKILL) == -signal.SIGKILL
+    tree.start("top")
+    booking.join(60)
+    assert said, "gur ends"
+    tree.gur(gur, "resume")
+
+    def settled() -> bool:
+        ends = {
+            each
+            for name in AGENTS
+            for each in list(tree.states(name).values())[before[name] :]
+            if each not in (ReservationEvent.RELEASE, ReservationEvent.EXPIRE)
+        }
+        return ends <= {ReservationEvent.COMMIT}
+
+    until(settled, "every hold of the booking to be decided")
+    firm = {
+        name: list(tree.states(name).values())[before[name] :].count(ReservationEvent.COMMIT)
+        for name in AGENTS
+    }
+    assert set(firm.values()) in ({0}, {1}), firm
+    history = tree.gur(gur, "history", "--json")
+    states = {each["name"]: each["state"] for each in json.loads(history.out)["trips"]}
+    assert (states["deep"] == "BOOKED") == (firm["alpha"] == 1), (states, said[0])
