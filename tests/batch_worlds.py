@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import pytest
 
+from gridcore.jobs import JobSpec
+from gridcore.ports import OutputChunk
 from gridcore.reservations import Reservation, ReservationRequest
 from gridio.batch.batch_site import BatchSite
 from gridio.batch.local_runner import LocalRunner
@@ -92,6 +94,25 @@ async def fake_world(tmp_path: Path, user: SshUser | None = None) -> AsyncIterat
         await connection.close()
 
 
+def a_spec(reservation_id: str, request_id: str = "job-1", **others: Any) -> JobSpec:
+    """Two nodes for a minute."""
+    chosen: dict[str, Any] = {
+        "request_id": request_id,
+        "name": "sum",
+        "account": "default",
+        "nodes": 2,
+        "limit_s": 60,
+        "argv": ("/bin/echo", "a b", "$HOME `id` 'x'\n;"),
+        "reservation_id": reservation_id,
+    }
+    return JobSpec(**(chosen | others))
+
+
+async def chunks(content: bytes, offset: int = 0) -> AsyncIterator[OutputChunk]:
+    """A file to send, in one piece."""
+    yield OutputChunk(offset=offset, content=content)
+
+
 @contextmanager
 def real_system(kind: str) -> Iterator[BatchOptions]:
     """A real batch system of four nodes; the test is skipped, loudly, where it is not installed.
@@ -109,6 +130,7 @@ def real_system(kind: str) -> Iterator[BatchOptions]:
         subprocess.run(start, check=True, timeout=60)
         environments = {
             "gridengine": {
+                "PATH": "/usr/lib/gridengine:/usr/bin:/bin",
                 "SGE_ROOT": str(home / "root"),
                 "SGE_CELL": "default",
                 "SGE_QMASTER_PORT": str(port),

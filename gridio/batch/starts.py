@@ -16,8 +16,8 @@ from gridcore.instants import Instant
 
 ROUND_S: Final = (15, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400, 604_800)
 """Distances between starts, in seconds: whole parts of a day, or whole days."""
-LADDER_MAX: Final = 48
-"""Starts of a ladder: 32 span two weeks; who looks farther ahead than half a year asks again."""
+LADDER_MAX: Final = 32
+"""Starts of a ladder: 12 span an hour, 23 two weeks; who looks a quarter ahead asks again."""
 ENDS_MAX: Final = 24
 """Known ends that are tried on top, the earliest first."""
 
@@ -30,7 +30,7 @@ def ladder(first: Instant, last: Instant) -> list[Instant]:
         return []
     starts, at = [first], first
     while len(starts) < LADDER_MAX:
-        step_s = max((each for each in ROUND_S if each <= at - first), default=ROUND_S[0])
+        step_s = next((each for each in ROUND_S if 2 * each >= at - first), ROUND_S[-1])
         at = (at // step_s + 1) * step_s
         if at >= last:
             break
