@@ -7,6 +7,7 @@ Imports of whatever takes time are inside the functions, so that ``gur --help`` 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -28,6 +29,8 @@ T = TypeVar("T")
 
 EXIT_DECLINED = 3
 EXIT_INTERRUPTED = 130
+UNBOUNDED_WIDTH = 160
+"""Columns of a table that goes into a file or a pipe, where nobody says how many there are."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 FileArgument = Annotated[
@@ -160,7 +163,8 @@ def console() -> Any:
     """Where tables go."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    is_bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(highlight=False, width=None if is_bounded else UNBOUNDED_WIDTH)
 
 
 def print_json(value: object) -> None:

@@ -18,6 +18,7 @@ from gridcore.jobs import JobView
 from gridcore.timetext import format_in_zone
 from gridcore.zones import find_zone
 from travel_agent.demo_trip import METAJOB_FILE
+from travel_agent.news import News, Step
 from travel_agent.rendering import (
     credits_text,
     decline_lines,
@@ -29,7 +30,6 @@ from travel_agent.rendering import (
 if TYPE_CHECKING:
     from travel_agent.demo import Outcome
     from travel_agent.demo_grid import DemoGrid
-    from travel_agent.news import News
     from travel_agent.reports import SiteReport
 
 WIDTH_OF_A_FILE: Final = 110
@@ -105,7 +105,8 @@ class DemoScreen:
 
     def news(self, news: News) -> None:
         """One step of a negotiation."""
-        self.news_text(news_line(news))
+        if news.step is not Step.STAGING:
+            self.news_text(news_line(news))
 
     def news_text(self, text: str) -> None:
         """One line of a negotiation."""

@@ -79,7 +79,9 @@ def history(office: Office, trip_id: str) -> TripHistory:
     for record in records:
         event: TripLogEvent = CODEC.decode(record)
         story.tell(event)
-        steps.append(TripStep(at=record.at, text=_words(event)))
+        step = TripStep(at=record.at, text=_words(event))
+        if not steps or steps[-1].text != step.text:
+            steps.append(step)
     return TripHistory(
         itinerary=story.itinerary(),
         opened_at=records[0].at if records else 0,
