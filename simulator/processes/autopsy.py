@@ -9,24 +9,18 @@ have refused to start, or said by itself that promises may be forgotten.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agents.agent_events import JobOver, JobRunning, JobStarting
-from gridcore.itineraries import Itinerary, Leg, TripState
+from gridcore.itineraries import Leg
 from gridcore.jobs import JobState
 from gridcore.reservations import ReservationState
 from simulator.chronicle import Violation
 from simulator.processes.found_books import FoundSite, FoundWorld, trips_in
 from simulator.site_ledger import ACKNOWLEDGED, COMMITTED, EARLY, HELD, OVER_COMMITTED, TWICE
-from simulator.trip_checkers import (
-    check_logs,
-    check_shown,
-    check_told,
-    check_trips,
-    trips_of,
-)
+from simulator.trip_checkers import SHOWN, check_logs, check_shown, check_trips, trips_of
 from travel_agent.trip_events import JobSubmitted, TripBooked, TripDecided
 
 if TYPE_CHECKING:
@@ -77,20 +71,11 @@ def examine(world: FoundWorld, cuts: Sequence[Cut], evidence: Path) -> Finding:
 
 def _check_told(world: FoundWorld, laptop: LiveLaptop) -> None:
     """Who was told BOOKED: every leg was committed."""
-    if not laptop.told_legs:
-        return
-    story = laptop.stories().get(laptop.trip_id)
-    legs = {leg.reservation_id: leg for leg in story.legs} if story is not None else {}
-    told = tuple(legs[key] for _, key in laptop.told_legs if key in legs)
-    if len(told) < len(laptop.told_legs):
-        text = f"{laptop.trip_id} was called booked with {laptop.told_legs}, its log has {legs}"
-        world.chronicle.broken(ACKNOWLEDGED, text, laptop.trip_id)
-    check_told(world, _as_booked(laptop, told))
-
-
-def _as_booked(laptop: LiveLaptop, legs: tuple[Leg, ...]) -> Itinerary:
-    plain = Itinerary(trip_id=laptop.trip_id, name=laptop.name, state=TripState.PLANNED, legs=legs)
-    return replace(plain, state=TripState.BOOKED)
+    for site, key in laptop.told_legs:
+        promise = world.sites[site].ledger.promises.get(key)
+        if promise is None or not promise.was(COMMITTED):
+            text = f"{laptop.trip_id} was called booked, {site} has not committed {key}"
+            world.chronicle.broken(SHOWN, text, laptop.trip_id)
 
 
 def _check_acknowledged(world: FoundWorld, laptop: LiveLaptop) -> None:

@@ -79,11 +79,14 @@ class Campaign:
         trip = folder / "trip.toml"
         trip.write_text(self._metajob(plan))
         words = ["book", str(trip), "--json"]
-        if plan.strikes == "cancel":
+        await self._look_after()
+        if plan.strikes != "book":
             said = await self._typed(laptop, *words)
             laptop.hear(said)
-            laptop.wants_cancel = True
-            words = ["cancel", laptop.trip_id or "none", "--json"]
+            laptop.wants_cancel = plan.strikes == "cancel"
+            words = [plan.strikes, laptop.trip_id or "none", "--json"]
+        if plan.strikes == "amend":
+            words += ["--earliest-start", self._later_start(plan, laptop)]
         if plan.strikes == "book" or laptop.state is TripState.BOOKED:
             said = await self._strike(result, words)
             self._judge(laptop, said)
@@ -276,9 +279,7 @@ class Campaign:
 
     async def come_to_rest(self) -> None:
         """Everybody is back, every command has ended well, every trip's time is over."""
-        for site in self.grid.sites.values():
-            if not site.is_alive():
-                await self._start(site)
+        await self._look_after()
         for result in self.record.rounds:
             await self.settle(result.laptop, tries=TRIES_MAX)
             if not (result.laptop.is_settled or result.laptop.is_lost):
@@ -288,8 +289,9 @@ class Campaign:
         await self._clock.sleep_until(max(ends))
         while self._clock.now_precise() < max(ends) + END_WITHIN_S:
             if not any(site.is_busy() for site in self.grid.sites.values()):
-                return
+                break
             await self._rest(LOOK_EVERY_S)
+        await self._look_after()
 
     async def look_at_status(self) -> None:
         """What ``gur status`` shows of each trip, typed by its user. It may write down that a trip
@@ -304,6 +306,16 @@ class Campaign:
             self._judge(laptop, said)
             if said.code == 0:
                 laptop.shown = TripState(said.answer["state"])
+
+    async def _look_after(self) -> None:
+        """Nobody is down without having been struck."""
+        for site in self.grid.sites.values():
+            if not site.is_alive():
+                if "disk" in site.last_words():
+                    self.record.counts["daemons that ended on a full disk"] += 1
+                else:
+                    self.note_broken("no defects", f"{site.name} ended by itself", site.name)
+                await self._start(site)
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -323,6 +335,12 @@ class Campaign:
             f'latest_end = "{format_utc(earliest + 3600)}"\n'
             f'[task]\ncommand = ["/bin/sh", "-c", """{line}"""]\n{machines}'
         )
+
+    def _later_start(self, plan: RoundPlan, laptop: LiveLaptop) -> str:
+        """To when the trip is amended."""
+        legs = [leg for story in laptop.stories().values() for leg in story.legs]
+        start = max((leg.start for leg in legs), default=self._clock.now() + 15)
+        return format_utc(start + plan.later_s)
 
     async def _rest(self, seconds: float) -> None:
         await self._clock.sleep_until(self._clock.now_precise() + seconds)

@@ -42,9 +42,9 @@ LEAD_S: Final = (12.0, 17.0)
 """A trip starts that long after it is asked for: after any hold, doubt and restart."""
 MOMENTS_S: Final = (0.0, 0.2)
 """After the command was begun, which takes between a tenth and two tenths of a second."""
-SITE_WRITES: Final = {"book": 8, "cancel": 4}
+SITE_WRITES: Final = {"book": 8, "cancel": 4, "amend": 5}
 """A site writes about so often during a command."""
-LAPTOP_WRITES: Final = {"book": 9, "cancel": 5}
+LAPTOP_WRITES: Final = {"book": 9, "cancel": 5, "amend": 5}
 STOPPED_S: Final = (HOLD_S + 1.0, HOLD_S + 3.0)
 """Longer than a hold lives."""
 FULL_S: Final = (1.0, 4.0)
@@ -62,13 +62,17 @@ class RoundPlan:
     number: int
     trouble: Trouble
     strikes: str
-    """The command that is struck: ``book``, or ``cancel`` of a trip that was booked in peace."""
+    """The command that is struck: ``book``, or ``cancel`` or ``amend`` of a trip that was booked in
+    peace.
+    """
     legs: tuple[str, ...]
     """Sites of the trip."""
     nodes: int
     """At each."""
     lead_s: float
     duration_s: int
+    later_s: int
+    """``amend`` moves it by so much."""
     site: str
     """Which site is struck, if one is."""
     stage: Stage
@@ -103,7 +107,7 @@ def plan_round(seed: int, number: int) -> RoundPlan:
     chance = Chance(seed, "processes").child(f"round {number}")
     troubles = list(Trouble)
     trouble = troubles[number % len(troubles)]
-    strikes = "cancel" if chance.happens(0.3) else "book"
+    strikes = chance.one_of(("book", "book", "book", "cancel", "amend"))
     legs = tuple(chance.some_of(list(SITES), 3 if chance.happens(0.7) else 2))
     if chance.happens(0.1):
         legs = legs[:1]
@@ -121,6 +125,7 @@ def plan_round(seed: int, number: int) -> RoundPlan:
         nodes=chance.whole(1, min(SITES[each] for each in legs)),
         lead_s=chance.seconds(*LEAD_S),
         duration_s=chance.whole(2, 4),
+        later_s=chance.whole(1, 5),
         site=chance.one_of(legs),
         stage=chance.one_of(list(Stage)),
         site_write=chance.whole(1, SITE_WRITES[strikes]),
