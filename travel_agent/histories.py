@@ -75,7 +75,8 @@ def history(office: Office, trip_id: str) -> TripHistory:
         records = list(journal.replay())
     finally:
         journal.close()
-    story, steps = TripStory(trip_id=trip_id, name=trip_id), []
+    story = TripStory(trip_id=trip_id, name=trip_id)
+    steps: list[TripStep] = []
     for record in records:
         event: TripLogEvent = CODEC.decode(record)
         story.tell(event)
