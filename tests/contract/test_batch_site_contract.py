@@ -207,6 +207,21 @@ async def test_amend_moves_reservation_and_files(world: BatchWorld, engine: Fake
     assert "job" in again.message
 
 
+async def test_nothing_is_held_beside_a_leg(world: BatchWorld, engine: FakeGridEngine) -> None:
+    """A hold that is to replace a reservation when it is committed is refused, and says what to do
+    instead (docs/protocol.md, section 4).
+    """
+    old = await world.held("r1")
+    new = world.request("r2", replaces=old.reservation_id)
+    for answer in (
+        await world.connection.calendar.reserve(new, ttl_s=30),
+        (await world.connection.calendar.inquire([new]))[0],
+    ):
+        assert isinstance(answer, Decline)
+        assert "book it anew" in answer.message
+    assert engine.names() == [reservation_name("r1")]
+
+
 async def test_user_settable_reservation(world: BatchWorld, engine: FakeGridEngine) -> None:
     """A dry run says what would be granted and sets nothing; then it is granted in one step."""
     request = world.request("s1")
