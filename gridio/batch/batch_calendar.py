@@ -299,12 +299,6 @@ class BatchCalendar:
         self, answer: Answer, request: ReservationRequest, lead_s: int
     ) -> list[Instant] | Decline:
         """The starts to try, or why the request cannot be served at all."""
-        if request.replaces is not None:
-            return self._refuse.decline(
-                DeclineRule.POLICY,
-                f"nothing can be held beside {request.replaces} to take its place;"
-                " cancel the trip and book it anew",
-            )
         missing = [each for each in request.features if each not in self._features]
         if missing:
             return self._refuse.decline(

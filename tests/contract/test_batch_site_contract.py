@@ -218,7 +218,7 @@ async def test_nothing_is_held_beside_a_leg(world: BatchWorld, engine: FakeGridE
         (await world.connection.calendar.inquire([new]))[0],
     ):
         assert isinstance(answer, Decline)
-        assert "book it anew" in answer.message
+        assert "book again" in answer.message
     assert engine.names() == [reservation_name("r1")]
 
 
