@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from agents import limit_questions, queue_questions, reservation_questions
 from agents.question_words import number, only, texts, word
 from agents.receiving import LEG_QUESTION, leg_for
+from agents.shortage_questions import shortages
 from gridcore.callers import Caller, Role
 from gridcore.errors import InputError
 from local_sched.queries import Explanation, backfill_windows, estimate, why
@@ -86,5 +87,6 @@ QUESTIONS: Final[Mapping[str, Callable[[NodeAgent, Caller, Mapping[str, str]], o
     "standing": reservation_questions.standing,
     "nodes": queue_questions.nodes,
     "quota": limit_questions.quota,
+    "shortages": shortages,
     LEG_QUESTION: _leg,
 }

@@ -139,17 +139,19 @@ class SiteUpkeep:
         """After a cycle, when waiting jobs have made way: who is to be told that a reservation
         lacks nodes, and which prologues and epilogues are due.
         """
-        agent = self._agent
-        broken: list[BrokenReservation] = []
-        self._notice_due = None
-        if agent.state.nodes_down:
-            broken = find_broken(agent.calendar.unordered_live(), self._room(now), now)
-            if broken:
-                self._notice_due = now + max(self._rules.notice_interval_s, 1)
+        broken = self.broken(now)
+        self._notice_due = now + max(self._rules.notice_interval_s, 1) if broken else None
         for each in self._notices.due(broken, now):
             self._tell_broken(each, now)
         if self._rules.prologue or self._rules.epilogue:
             self._run_hooks(now)
+
+    def broken(self, now: Instant) -> list[BrokenReservation]:
+        """The reservations that lack nodes by the plan of the last cycle."""
+        agent = self._agent
+        if not agent.state.nodes_down:
+            return []
+        return find_broken(agent.calendar.unordered_live(), self._room(now), now)
 
     def _room(self, now: Instant) -> dict[str, AvailabilityProfile]:
         """What is free by the plan, where a failed node is missing once: one that a job still has

@@ -26,6 +26,7 @@ from travel_agent.amending import Amending
 from travel_agent.attending import attend, report
 from travel_agent.changing import Changed, TripChange, amend, requeue_jobs
 from travel_agent.grid_config import GridConfig, MachineEntry
+from travel_agent.healing import PATIENCE_S, Healed, heal
 from travel_agent.histories import TripHistory, histories, history
 from travel_agent.legs import LegChange, LegOutput, LegWork
 from travel_agent.news import Listener, News, Step, deaf
@@ -175,6 +176,14 @@ class TravelAgent:
         relative paths of files to stage in begin.
         """
         return await amend(self._office, wanted, change, base or Path(), listener)
+
+    async def heal(
+        self, wanted: str, *, patience_s: int = PATIENCE_S, listener: Listener = deaf
+    ) -> Healed:
+        """Look whether every leg of a booked trip can be kept, and mend the trip by its metajob's
+        healing rules. ``patience_s``: how long a silent site is waited for.
+        """
+        return await heal(self._office, wanted, listener, patience_s=patience_s)
 
     async def cancel(self, wanted: str, *, listener: Listener = deaf) -> Itinerary:
         """Undo a trip at every site: jobs are stopped, reservations released."""

@@ -54,10 +54,18 @@ class Amending:
         self._tell = listener
         self._run_id = office.ids.new_id("run")
 
-    async def amend(self, wanted: Metajob, tries: Sequence[Metajob], reason: str) -> Decline | None:
+    async def amend(
+        self,
+        wanted: Metajob,
+        tries: Sequence[Metajob],
+        reason: str,
+        *,
+        gone: frozenset[str] = frozenset(),
+    ) -> Decline | None:
         """Change the trip into ``wanted``; a refusal leaves it as it was. ``tries``: what is
         searched for, the first that can be had; each is ``wanted`` with a narrower window, and the
-        last one usually ``wanted`` itself.
+        last one usually ``wanted`` itself. ``gone``: legs whose reservations have ended, so that
+        nothing replaces them.
         """
         story = self._log.story
         old = self._office.metajob_of(self._log)
@@ -67,7 +75,8 @@ class Amending:
         text = metajob_to_json(wanted)
         await self._log.write(AmendmentOpened(metajob_json=text, reason=reason))
         parts = self._parts(wanted, old)
-        destinations = replacing(self._office.destinations(wanted), story.trip_id, story.legs)
+        kept = [leg for leg in story.legs if leg.name not in gone]
+        destinations = replacing(self._office.destinations(wanted), story.trip_id, kept)
         holds = self._holds(replace(parts, destinations={**parts.destinations, **destinations}))
         refusal = None
         for each in tries:

@@ -1,9 +1,9 @@
-"""The commands that change a booked trip: ``gur amend``. See ``travel_agent.cli``."""
+"""The commands that change a booked trip: ``gur amend`` and ``gur heal``."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -23,6 +23,9 @@ from travel_agent.transports import TransportChoice
 if TYPE_CHECKING:
     from travel_agent.agent import TravelAgent
     from travel_agent.changing import Changed, TripChange
+    from travel_agent.healing import Healed
+
+LOOK_EVERY_S: Final = 60
 
 
 def amend(
@@ -46,6 +49,61 @@ def amend(
         show_changed(agent, changed, as_json)
 
     run_command(go, as_json, transport)
+
+
+def heal(
+    trip: TripArgument,
+    patience: Annotated[
+        str, typer.Option(help="How long a site may be silent before it counts as lost.")
+    ] = "2m",
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Look again every minute until the trip starts.")
+    ] = False,
+    as_json: JsonOption = False,
+    transport: TransportOption = TransportChoice.AUTO,
+) -> None:
+    """Look whether every leg can be kept; mend the trip by its healing rules where one cannot."""
+
+    async def go(agent: TravelAgent) -> None:
+        from gridcore.durations import parse_duration
+        from gridio.clock import SystemClock
+
+        clock, patience_s = SystemClock(), parse_duration(patience)
+        while True:
+            healed = await agent.heal(trip, patience_s=patience_s, listener=listener_for(as_json))
+            start, now = healed.itinerary.start, clock.now()
+            is_over = healed.itinerary.state.is_over or start is None
+            if not keep or is_over or (start or now) <= now + LOOK_EVERY_S:
+                break
+            await clock.sleep_until(now + LOOK_EVERY_S)
+        show_healed(agent, healed, as_json)
+
+    run_command(go, as_json, transport)
+
+
+def show_healed(agent: TravelAgent, healed: Healed, as_json: bool) -> None:
+    """What was lost, which rule helped, and the trip as it is now."""
+    from travel_agent.rendering import itinerary_json
+
+    rule = None if healed.rule is None else healed.rule.value
+    as_object = {
+        **itinerary_json(healed.itinerary),
+        "healed_by": rule,
+        "lost": {each.leg.name: each.why for each in healed.losses},
+        "refused": {each.value: why for each, why in healed.refusals.items()},
+    }
+    if not as_json:
+        for loss in healed.losses:
+            typer.echo(f"lost: {loss.leg.name}: {loss.why}")
+        for refused, why in healed.refusals.items():
+            typer.echo(f"{refused.value} does not help: {why}")
+        if healed.rule is not None:
+            typer.echo(f"healed: {rule}")
+        elif healed.losses and not healed.itinerary.state.is_over:
+            typer.echo("nothing helped; `gur cancel` frees what is left, `gur heal` tries again")
+    show(agent, healed.itinerary, as_object, as_json)
+    if not healed.is_whole:
+        raise typer.Exit(EXIT_DECLINED)
 
 
 def show_changed(agent: TravelAgent, changed: Changed, as_json: bool) -> None:

@@ -113,11 +113,15 @@ async def change_trip(
     reason: str,
     base: Path,
     listener: Listener,
+    *,
+    gone: frozenset[str] = frozenset(),
 ) -> Changed:
-    """Change what is booked, then the jobs. What is interrupted before the decision is undone."""
+    """Change what is booked, then the jobs. What is interrupted before the decision is undone.
+    ``gone``: legs whose reservations have ended already.
+    """
     amending = Amending(office, log, listener)
     try:
-        decline = await amending.amend(wanted, tries, reason)
+        decline = await amending.amend(wanted, tries, reason, gone=gone)
     except (Exception, asyncio.CancelledError):
         amendment = log.story.amendment
         if amendment is not None and not amendment.attempt:

@@ -18,7 +18,7 @@ import typer
 
 from gridcore.errors import GridError, InputError
 from gridcore.itineraries import Itinerary, TripState
-from travel_agent.change_commands import amend
+from travel_agent.change_commands import amend, heal
 from travel_agent.command_frame import (
     FileArgument,
     JsonOption,
@@ -181,6 +181,7 @@ def show_history(
 
 
 app.command()(amend)
+app.command()(heal)
 
 
 @app.command()
