@@ -119,6 +119,15 @@ class JobHeld:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobBoosted:
+    """An administrator gives a job points of his own, in place of those it had."""
+
+    job_id: str
+    points: int
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationBound:
     """The jobs that alone may use a reservation; none: its owner's jobs may."""
 
@@ -164,6 +173,7 @@ JobEvent = (
     | JobStruck
     | JobRequeued
     | JobHeld
+    | JobBoosted
     | JobResized
     | HandoverDone
     | ReservationBound
@@ -186,6 +196,7 @@ AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "job-struck": JobStruck,
         "job-requeued": JobRequeued,
         "job-held": JobHeld,
+        "job-boosted": JobBoosted,
         "job-resized": JobResized,
         "handover-done": HandoverDone,
         "reservation-bound": ReservationBound,

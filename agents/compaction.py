@@ -15,6 +15,7 @@ from agents.agent_events import (
     AgentEvent,
     HandoverDone,
     JobAccepted,
+    JobBoosted,
     JobBound,
     JobHeld,
     JobOver,
@@ -73,6 +74,7 @@ def _is_remembered(
             | JobStruck()
             | JobRequeued()
             | JobHeld()
+            | JobBoosted()
             | HandoverDone()
             | JobResized()
             | JobBound()

@@ -41,13 +41,9 @@ from gridio.rpc.diagnosis import UNIX_SCHEME
 from gridio.rpc.front_door import LocalSocket
 from gridio.rpc.peers import Peer, map_caller
 from gridio.rpc.server import GridServer
-from local_sched.backfill import BackfillRule
-from local_sched.ordering import QueueOrder, fixed_order
-from local_sched.priority import PriorityRule, by_priority
 from local_sched.resource_managers.base import NodeDescription
 from local_sched.resource_managers.host import HostResourceManager
 from local_sched.resource_managers.run_accounts import RunAs
-from local_sched.scheduler_config import JobLimits, OverrunRule, SchedulerConfig
 from local_sched.site_scheduler import site_scheduler
 
 log = logging.getLogger(__name__)
@@ -160,7 +156,7 @@ def build_parts(
     )
     return AgentParts(
         calendar=calendar,
-        scheduler=site_scheduler(calendar, scheduler_config(config), shortpools=config.shortpools),
+        scheduler=site_scheduler(calendar, config.scheduler, shortpools=config.shortpools),
         jobs=JobTable(config.name),
         journal=journal,
         resource_manager=HostResourceManager(
@@ -192,20 +188,6 @@ def _own_login() -> list[str]:
     with contextlib.suppress(KeyError):
         return [pwd.getpwuid(os.geteuid()).pw_name]
     return []
-
-
-def scheduler_config(config: SiteConfig) -> SchedulerConfig:
-    """The ``[queue]`` table as the scheduler wants it."""
-    queue = config.file.queue
-    order: QueueOrder = (
-        by_priority(PriorityRule()) if queue.order == "priority" else fixed_order(queue.order)
-    )
-    return SchedulerConfig(
-        order=order,
-        backfill=BackfillRule(depth=None if queue.depth == "all" else queue.depth),
-        limits=JobLimits(limit_max_s=queue.limit_max_s),
-        overrun=OverrunRule(grace_s=queue.grace_s),
-    )
 
 
 async def _serve(

@@ -12,6 +12,7 @@ from typing import Final
 from agents.agent_events import (
     HandoverDone,
     JobAccepted,
+    JobBoosted,
     JobBound,
     JobEvent,
     JobHeld,
@@ -51,6 +52,8 @@ class JobTable:
         """Jobs that take files over from a stage before them and do not have them yet."""
         self.held: dict[str, bool] = {}
         """Waiting jobs on hold; true where an administrator holds them."""
+        self.boosts: dict[str, int] = {}
+        """Points that administrators gave to jobs."""
         self._requeues: dict[str, int] = {}
         """Job -> times it was put back into the queue; only where it was."""
         self._by_request: dict[tuple[str, str], str] = {}
@@ -158,6 +161,8 @@ class JobTable:
                 spec = self.views[event.job_id].spec
                 resized = replace(spec, nodes=event.nodes, limit_s=event.limit_s)
                 self._change(event.job_id, spec=resized)
+            case JobBoosted():
+                self.boosts[event.job_id] = event.points
             case JobHeld(is_held=True):
                 self.held[event.job_id] = event.by_admin
             case JobHeld():

@@ -6,11 +6,12 @@ Each may be said twice; the second time changes nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from agents.access import require_login
-from agents.agent_events import AgentEvent, JobHeld, JobStruck
+from agents.agent_events import AgentEvent, JobBoosted, JobHeld, JobStruck
 from agents.question_words import only, word
 from agents.restart import class_of_node
 from agents.site_events import ModeChanged, NodeChanged
@@ -26,6 +27,7 @@ from local_sched.user_reservations import SYSTEM_OWNER
 if TYPE_CHECKING:
     from agents.node_agent import NodeAgent
 
+_POINTS: Final = re.compile(r"-?[0-9]{1,9}")
 _WHAT_FOLLOWS: Final[Mapping[NodeFailureRule, str]] = {
     NodeFailureRule.NOTIFY: "The job was left running; look whether it still works.",
     NodeFailureRule.REQUEUE: "The job is stopped and runs again from the start, in its old rank.",
@@ -156,6 +158,26 @@ def _class_of(agent: NodeAgent, name: str) -> str:
     return class_name
 
 
+async def _boost_job(agent: NodeAgent, arguments: Mapping[str, str]) -> object:
+    """Points of the term ``administrator`` of a waiting job's priority (Catalina's local admin)."""
+    only(arguments, "job", "points")
+    job_id, text = word(arguments, "job"), word(arguments, "points")
+    if not _POINTS.fullmatch(text):
+        raise InputError(f"{text[:40]!r} are no points", hint="a whole number, perhaps with a -")
+    agent.jobs.get(job_id, None)
+    job = agent.scheduler.waiting.get(job_id)
+    if job is None:
+        raise ConflictError(f"job {job_id} does not wait any more, so its priority says nothing")
+    points, before = int(text), agent.jobs.boosts.get(job_id, 0)
+    events: list[AgentEvent] = []
+    if points != before:
+        events.append(JobBoosted(job_id=job_id, points=points, at=agent.clock.now()))
+    ticket = agent.record(events)
+    job.priority_boost = points
+    await ticket.durable()
+    return {"job": job_id, "points": points, "before": before}
+
+
 async def _hold_job(agent: NodeAgent, caller: Caller, arguments: Mapping[str, str]) -> object:
     return await _set_hold(agent, caller, arguments, is_held=True)
 
@@ -204,4 +226,5 @@ ORDERS: Final[Mapping[str, Callable[[NodeAgent, Mapping[str, str]], Awaitable[ob
     "reserve-nodes": reserve_nodes,
     "create-standing": create_standing,
     "cancel-standing": cancel_standing,
+    "boost-job": _boost_job,
 }

@@ -29,6 +29,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from agents.queue_tables import PriorityTable, QueueTable, ServiceTable, scheduler_rules
 from agents.upkeep_rules import UpkeepRules
 from agents.upkeep_tables import (
     HooksTable,
@@ -46,6 +47,7 @@ from gridcore.tariffs import FlatTariff
 from gridcore.whole_slots import SlotRule
 from gridcore.zones import find_zone
 from gridio.notify import Notifier
+from local_sched.scheduler_config import SchedulerConfig
 from local_sched.shortpools import Shortpool
 from local_sched.user_reservations import AccountLimits, UserReservationLimits
 
@@ -119,20 +121,6 @@ class CalendarTable(_Strict):
     published_horizon_s: Annotated[int, Field(ge=60)] = 14 * 86_400
 
 
-class QueueTable(_Strict):
-    """``[queue]``: the local scheduler."""
-
-    order: Literal["fcfs", "sjf", "priority"] = "priority"
-    depth: int | Literal["all"] = "all"
-    """Waiting jobs that hold a planned place: 0 first come first served, 1 EASY, "all"
-    conservative.
-    """
-    limit_max_s: int | None = None
-    grace_s: Annotated[int, Field(ge=0)] = 120
-    kill_grace_s: Annotated[float, Field(ge=0, le=3600)] = 10.0
-    on_node_failure: Literal["notify", "requeue", "cancel"] = "notify"
-
-
 class AccountLimitsTable(_Strict):
     """``[reservations.accounts.NAME]``: what one account may reserve. Negative: no limit; what is
     not named is as for everybody.
@@ -201,6 +189,8 @@ class SiteFile(_Strict):
     prices: PricesTable = Field(default_factory=PricesTable)
     calendar: CalendarTable = Field(default_factory=CalendarTable)
     queue: QueueTable = Field(default_factory=QueueTable)
+    priority: PriorityTable = Field(default_factory=PriorityTable)
+    qos: dict[str, ServiceTable] = Field(default_factory=dict)
     reservations: ReservationsTable = Field(default_factory=ReservationsTable)
     host: HostTable = Field(default_factory=HostTable)
     standing: list[StandingTable] = Field(default_factory=list)
@@ -227,6 +217,7 @@ class SiteConfig:
     slot_rule: SlotRule
     """On which reservations take their time."""
     contact_ports: range
+    scheduler: SchedulerConfig
     upkeep: UpkeepRules
     shortpools: dict[str, Shortpool]
     """By class."""
@@ -272,6 +263,7 @@ def load_site_config(path: Path) -> SiteConfig:
         class_nodes = {each.name: each.nodes for each in parsed.classes}
         shortpools = shortpool_rules(parsed.shortpools, class_nodes, parsed.queue.depth)
         notifier = parsed.notify.notifier()
+        scheduler = scheduler_rules(parsed.queue, parsed.priority, parsed.qos)
     except InputError as fault:
         raise InputError(f"{path}: {fault.message}", hint=fault.hint) from None
     return SiteConfig(
@@ -301,6 +293,7 @@ def load_site_config(path: Path) -> SiteConfig:
             threshold_permille=calendar.threshold_permille,
         ),
         contact_ports=range(int(ports[1]), int(ports[2]) + 1),
+        scheduler=scheduler,
         upkeep=upkeep,
         shortpools=shortpools,
         notifier=notifier,

@@ -37,7 +37,7 @@ def admit(
     class_name = choose_class(scheduler, spec)
     if isinstance(class_name, Decline):
         return class_name
-    refusal = _over_caps(scheduler, spec, owner)
+    refusal = _over_caps(scheduler, spec, owner) or _refuse_service(scheduler, spec, owner)
     if refusal is not None:
         return refusal
     job = Job(job_id, spec.nodes, spec.limit_s, now, owner, spec.account, class_name, spec)
@@ -98,6 +98,22 @@ def _over_caps(scheduler: LocalScheduler, spec: JobSpec, owner: str) -> Decline 
         if nodes_max is not None and spec.nodes > nodes_max:
             told = f"{what} may run on {nodes_max} nodes at a time, {spec.nodes} were asked for"
             return _refuse(DeclineRule.LIMIT_NODES, told, nodes_now=nodes_max)
+    return None
+
+
+def _refuse_service(scheduler: LocalScheduler, spec: JobSpec, owner: str) -> Decline | None:
+    services, name = scheduler.config.services, spec.quality_of_service
+    if not name or not services:
+        return None
+    service = services.get(name)
+    allowed = [key for key, each in services.items() if key and each.is_for(owner, spec.account)]
+    yours = ", ".join(allowed) or "none"
+    if service is None:
+        told = f"no quality of service is called {name[:60]!r}; yours: {yours}"
+        return _refuse(DeclineRule.POLICY, told)
+    if not service.is_for(owner, spec.account):
+        told = f"the quality of service {name[:60]!r} is not for {owner}; yours: {yours}"
+        return _refuse(DeclineRule.ACCOUNT, told)
     return None
 
 

@@ -68,6 +68,13 @@ class QualityOfService:
     """Expansion factor that should not be exceeded."""
     target_queue_time_s: int | None = None
     """Wait that should not be exceeded."""
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    """Who may ask for it, by login or by account; with both empty everybody may."""
+
+    def is_for(self, owner: str, account: str) -> bool:
+        """True when a job of ``owner`` on ``account`` may ask for it."""
+        return not (self.users or self.accounts) or owner in self.users or account in self.accounts
 
     def __post_init__(self) -> None:
         if self.target_expansion is not None and self.target_expansion <= 1:

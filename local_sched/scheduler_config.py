@@ -5,11 +5,13 @@ default.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gridcore.errors import InputError
 from local_sched.backfill import BackfillRule
 from local_sched.ordering import FIRST_COME, QueueOrder
+from local_sched.priority import QualityOfService
 
 
 class SchedulerMode(enum.StrEnum):
@@ -83,6 +85,8 @@ class SchedulerConfig:
     """The default gives every job a place and keeps it: the paper's promise to queued jobs in its
     strongest form (Catalina's RESERVATION_DEPTH=None)."""
     limits: JobLimits = field(default_factory=JobLimits)
+    services: Mapping[str, QualityOfService] = field(default_factory=dict)
+    """Qualities of service by name. Where there are any, no job may ask for another."""
     overrun: OverrunRule = field(default_factory=OverrunRule)
     history_jobs_max: int = 10_000
     """Jobs that are over and still shown; the oldest are forgotten first."""

@@ -283,7 +283,6 @@ OLD_COMMANDS: Final[Mapping[str, OldCommand]] = {
 """By the original's name."""
 
 CONFIGURATION: Final = "it is said in the site's configuration file: docs/site-configuration.md"
-_NO_ORDER: Final = "the agent's local socket takes no orders about the site itself"
 _DAEMON: Final = "the agent does this by itself: docs/site-configuration.md"
 NO_COUNTERPART: Final[Mapping[str, str]] = {
     "create_res": "for the site: create-system-res, for users: set-res; change with modify-res",
@@ -291,8 +290,8 @@ NO_COUNTERPART: Final[Mapping[str, str]] = {
     "show_config": CONFIGURATION,
     "update_qos": "the service is chosen at submission: submit --qos",
     "update_preemption": "jobs are not preempted here",
-    "update_local_admin": _NO_ORDER,
-    "update_system_priority": _NO_ORDER,
+    "update_local_admin": "give a job points of your own with boost-job",
+    "update_system_priority": "give a job points of your own with boost-job",
     "res_status": _DAEMON,
     "resproepi": _DAEMON,
     "initialize_dbs": _DAEMON,

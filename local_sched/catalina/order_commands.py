@@ -1,5 +1,5 @@
-"""``reserve-nodes`` and the standing reservations, for administrators; ``hold-job`` and
-``release-job``, for everybody.
+"""``reserve-nodes``, the standing reservations and ``boost-job``, for administrators; ``hold-job``
+and ``release-job``, for everybody.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from local_sched.catalina.reservation_commands import DurationOption, JobsArgument
+from local_sched.catalina.reservation_commands import DurationOption, JobArgument, JobsArgument
 from local_sched.catalina.shell import (
     DryRunOption,
     FeaturesOption,
@@ -188,6 +188,26 @@ def release_job(
 ) -> None:
     """Let held jobs go, in the rank they had."""
     _hold(jobs, as_json, socket, zone, undo=True)
+
+
+@app.command("boost-job")
+def boost_job(
+    job: JobArgument,
+    points: Annotated[
+        int, typer.Option("--points", min=-(10**9), max=10**9, help="In place of those it has.")
+    ] = 0,
+    as_json: JsonOption = False,
+    socket: SocketOption = "",
+    zone: ZoneOption = "",
+) -> None:
+    """Give a waiting job points of your own. For administrators, where the order is by priority."""
+
+    async def go(session: Session) -> Answer:
+        from local_sched.catalina import site_orders
+
+        return await site_orders.boost_job(session, job, points)
+
+    run(go, as_json, socket, zone)
 
 
 def _hold(jobs: list[str], as_json: bool, socket: str, zone: str, *, undo: bool) -> None:

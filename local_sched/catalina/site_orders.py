@@ -46,6 +46,14 @@ async def node_up(session: Session, node: str) -> Answer:
     return Answer(as_object=answer, shown=[line if answer["was_down"] else f"{line} already"])
 
 
+async def boost_job(session: Session, job: str, points: int) -> Answer:
+    """``boost-job``: points of an administrator's own."""
+    (wanted,) = read_ids([job], "job")
+    answer = await give(session, "boost-job", {"job": wanted, "points": str(points)})
+    line = f"job {wanted} has {answer['points']} points of an administrator's, {answer['before']}"
+    return Answer(as_object=answer, shown=[f"{line} before"])
+
+
 async def hold_jobs(session: Session, words: Sequence[str], *, undo: bool) -> Answer:
     """``hold-job`` and ``release-job``: each of them, past single errors."""
     results: list[dict[str, Any]] = []

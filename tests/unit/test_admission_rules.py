@@ -152,8 +152,9 @@ def test_names_are_unique_and_enough() -> None:
     """
     with pytest.raises(InputError, match="same name"):
         NodeNames(["a", "a"])
+    pool = ResourcePool("n", AvailabilityProfile(1), BackfillRule(), FIRST_COME, node_names=["a"])
     with pytest.raises(ConflictError):
-        NodeNames(["a"]).take(2)
+        pool.take_nodes(Job("j", 2, 1, 0, "ann", "any", "n"), 0)
     with pytest.raises(InputError, match="node names"):
         ResourcePool("x", AvailabilityProfile(2), BackfillRule(), FIRST_COME, node_names=["a"])
     unnamed = ResourcePool("x", AvailabilityProfile(2), BackfillRule(), FIRST_COME)

@@ -304,6 +304,24 @@ async def test_whose_hold_it_is_counts(world: UpkeepWorld) -> None:
     assert world.view(job).state is JobState.QUEUED
 
 
+async def test_an_administrators_points_outlive_a_crash(world: UpkeepWorld) -> None:
+    """They replace those it had; only waiting jobs have any; users give none."""
+    running, job = await world.submit(4, 100), await world.submit(1, 100)
+    assert await order(world, "boost-job", job=job, points=500) == {
+        "job": job, "points": 500, "before": 0
+    }  # fmt: skip
+    assert await world.agent.compact()
+    await world.restart()
+    assert world.agent.scheduler.waiting[job].priority_boost == 500
+    assert (await order(world, "boost-job", job=job, points=-7))["before"] == 500
+    with pytest.raises(InputError, match="no points"):
+        await order(world, "boost-job", job=job, points="1e9")
+    with pytest.raises(ConflictError):
+        await order(world, "boost-job", job=running, points=1)
+    with pytest.raises(NotAuthorisedError):
+        await world.desk().order("boost-job", {"job": job, "points": "1"})
+
+
 # -- questions -------------------------------------------------------------------------------------
 
 
@@ -315,7 +333,7 @@ async def test_the_past_is_remembered_with_filters(world: UpkeepWorld) -> None:
     await world.agent.calendar_port(KENNETH).release(first.reservation_id)
     await world.pass_time(1_200)
 
-    async def past(caller: Caller = KENNETH, **arguments: str) -> list[Any]:
+    async def past(caller: Caller = KENNETH, /, **arguments: str) -> list[Any]:
         answer: Any = await world.desk(caller).query("past", arguments)
         assert answer["total"] == len(answer["reservations"])
         return list(answer["reservations"])

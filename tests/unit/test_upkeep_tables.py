@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from agents.daemon import scheduler_config
 from agents.site_config import SiteConfig, load_site_config
 from agents.upkeep_rules import NodeFailureRule, UpkeepRules
 from gridcore.calendars import Calendar
@@ -73,7 +72,7 @@ limit_s = 5
     assert (config.upkeep.prologue, config.upkeep.hook_limit_s) == (("/bin/begin",), 5)
     assert isinstance(config.notifier, CommandNotifier)
     calendar = Calendar("lab", config.classes)
-    scheduler = site_scheduler(calendar, scheduler_config(config), shortpools=config.shortpools)
+    scheduler = site_scheduler(calendar, config.scheduler, shortpools=config.shortpools)
     assert scheduler.pools["n"].shortpool is not None
     smtp = read(tmp_path, '[notify]\nsmtp_host = "mail"\nsender = "grid@lab"\n')
     assert isinstance(smtp.notifier, SmtpNotifier)
