@@ -16,13 +16,17 @@ from typing import Final, NoReturn
 from gridcore.errors import GridError, UnavailableError
 from gridcore.instants import Instant
 from gridcore.reservations import (
+    NODES_LIMIT,
     Availability,
     Decline,
     Offer,
     ReservationRequest,
 )
+from gridcore.slot_grid import SlotGrid
 from gridcore.summaries import CalendarVersion
+from gridcore.whole_slots import WHOLE_PERMILLE
 from gridio.clock import Clock
+from manager.advance import Advance
 from manager.children import Child
 from manager.composite_calendar import ManagerRules
 from manager.hints import Hint, fitting_classes, may_have_room
@@ -71,6 +75,8 @@ class Look:
     """What the children answered to one want."""
 
     known_until: Instant
+    advance: Advance | None = None
+    """How much of what there is may be promised; ``None``: all."""
     answers: dict[str, Availability] = field(default_factory=dict)
     refusals: dict[str, Decline] = field(default_factory=dict)
     faults: dict[str, GridError] = field(default_factory=dict)
@@ -79,7 +85,8 @@ class Look:
 
     def spans(self) -> list[Span]:
         """The children's room, added up."""
-        return list(spans(self.answers, self.known_until))
+        found = spans(self.answers, self.known_until)
+        return list(found if self.advance is None else self.advance.limit(found))
 
 
 class Inquirer:
@@ -135,7 +142,31 @@ class Inquirer:
         soonest = max(request.earliest_start, now + self.lead_s)
         if soonest + request.duration_s > request.latest_end:
             return refuse_window(self._keeper.site, request, now, self.lead_s)
-        return replace(request, nodes_min=1, earliest_start=soonest)
+        return replace(self._for_any_share(request), earliest_start=soonest)
+
+    def _for_any_share(self, request: ReservationRequest) -> ReservationRequest:
+        """The request as a child can answer it alone, also where more must be free than wanted."""
+        advance = self.advance(request)
+        extra = 0 if advance is None else advance.withheld
+        return replace(request, nodes_min=1, nodes_max=min(request.nodes_max + extra, NODES_LIMIT))
+
+    def advance(self, request: ReservationRequest) -> Advance | None:
+        """How much of the nodes below may be promised to ``request``; ``None``: all."""
+        rule = self._rules.slot_rule
+        if not rule.withheld(WHOLE_PERMILLE):
+            return None
+        capacity = sum(
+            one.capacity
+            for each in self._keeper.usable()
+            if each.summary is not None
+            for one in fitting_classes(each.summary, request.features)
+        )
+        now = self._clock.now()
+        return Advance(
+            since=SlotGrid.at(rule.ladder, now).at_hand_until(now),
+            withheld=rule.withheld(capacity),
+            capacity=capacity,
+        )
 
     def hints(self, want: Want) -> dict[str, Hint]:
         """The usable children as their shadows show them."""
@@ -223,8 +254,7 @@ class Inquirer:
         """A window that is too near, with the first start that is not."""
         soonest = max(want.request.earliest_start, self._clock.now() + self.lead_s)
         window = replace(
-            want.request,
-            nodes_min=1,
+            self._for_any_share(want.request),
             earliest_start=soonest,
             latest_end=soonest + want.request.duration_s,
         )
@@ -256,7 +286,10 @@ class Inquirer:
         """Ask, each child once for all windows; unless ``everybody`` is asked, those whose shadows
         rule them out are passed over.
         """
-        looks = [Look(known_until=_last_start(window) + 1) for _, window in asked]
+        looks = [
+            Look(known_until=_last_start(window) + 1, advance=self.advance(window))
+            for _, window in asked
+        ]
         if not asked:
             return looks
         chosen: dict[str, list[int]] = {}

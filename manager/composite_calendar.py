@@ -7,7 +7,7 @@ events that would make it true. The talk to children lies between two decisions
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gridcore.calendar_events import FinishedForgotten, RequestBuried
 from gridcore.calendar_rules import CalendarRules
@@ -21,6 +21,7 @@ from gridcore.reservations import (
     ReservationRequest,
     ReservationState,
 )
+from gridcore.whole_slots import SlotRule
 from manager.composite_book import CompositeBook, Group
 from manager.manager_events import BookEvent, GroupDecided, GroupEnded, GroupHeld, Part
 from manager.trading import refuse_debtor
@@ -39,6 +40,9 @@ class ManagerRules:
 
     debt_max_node_s: int | None = None
     """What a child may owe the others, with what it asks for; ``None``: anything."""
+
+    slot_rule: SlotRule = field(default_factory=SlotRule)
+    """How much of the nodes below is promised in advance, and what counts as that."""
 
     def __post_init__(self) -> None:
         if self.debt_max_node_s is not None and self.debt_max_node_s < 0:

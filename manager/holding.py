@@ -194,7 +194,8 @@ class Holder:
 
     def _plan_at(self, want: Want, span: Span) -> Plan:
         request = want.request
-        shares = distribute(span.rooms, request.nodes_max, request.budget_millicredits)
+        most = span.most(request.nodes_max)
+        shares = distribute(span.rooms, most, request.budget_millicredits)
         return Plan(start=span.start, shares=shares)
 
     def _plan_from_shadows(self, want: Want) -> Plan | None:
@@ -211,8 +212,13 @@ class Holder:
         if has_bounds or isinstance(window, Decline):
             return None
         hints = self._inquirer.hints(want)
+        start = window.earliest_start
+        rooms, advance = sure_rooms(hints, window, start), self._inquirer.advance(request)
+        free = sum(room.nodes for room in rooms)
+        if advance is not None and advance.usable(free, start) < request.nodes_max:
+            return None
         shares = distribute(
-            sure_rooms(hints, window, window.earliest_start),
+            rooms,
             request.nodes_max,
             from_roomiest=any(each.is_manager for each in hints.values()),
         )
@@ -221,7 +227,7 @@ class Holder:
         cheapest = min(unit_price(each, request.duration_s) for each in hints.values())
         if any(share.price_millicredits > cheapest * share.nodes for share in shares):
             return None
-        return Plan(start=window.earliest_start, shares=shares, is_guess=True)
+        return Plan(start=start, shares=shares, is_guess=True)
 
     async def _round(
         self, want: Want, plan: Plan, group_id: str, ttl_s: int, *, one_by_one: bool

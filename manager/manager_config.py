@@ -29,6 +29,7 @@ from gridcore.calendar_rules import CalendarRules
 from gridcore.errors import InputError
 from gridcore.ladders import SlotLadder
 from gridcore.reservations import check_id
+from gridcore.whole_slots import SlotRule
 from gridcore.zones import find_zone
 from gridio.rpc.diagnosis import split_endpoint
 from manager.composite_calendar import ManagerRules
@@ -73,6 +74,10 @@ class ManagerCalendarTable(_Strict):
     offers_max: Annotated[int, Field(ge=1)] = CalendarRules().offers_max
     published_slots: str = "64x60, 64x960, *x15360"
     """Ladder of the summary that a parent subscribes to (count x seconds)."""
+    threshold_permille: Annotated[int, Field(ge=0, le=1000)] = 1000
+    """Share of the nodes below that is promised in advance: behind the first level of
+    ``published_slots``.
+    """
     published_horizon_s: Annotated[int, Field(ge=60)] = 14 * 86_400
     shadow_age_max_s: Annotated[int, Field(ge=1)] = 300
     """A shadow that is older is not told to the parent any more."""
@@ -158,6 +163,11 @@ def load_manager_config(path: Path) -> ManagerConfig:
     _check_children(path, parsed)
     folder = path.resolve().parent
     calendar, upkeep = parsed.calendar, parsed.upkeep
+    try:
+        ladder = SlotLadder.parse(calendar.published_slots)
+    except InputError as fault:
+        told = f"{path}: calendar.published_slots: {fault.message}"
+        raise InputError(told, hint=fault.hint) from None
     return ManagerConfig(
         path=path.resolve(),
         file=parsed,
@@ -174,13 +184,14 @@ def load_manager_config(path: Path) -> ManagerConfig:
             ),
             commit_margin_s=calendar.commit_margin_s,
             debt_max_node_s=parsed.trade.debt_max_node_s,
+            slot_rule=SlotRule(ladder=ladder, threshold_permille=calendar.threshold_permille),
         ),
         keeper_rules=KeeperRules(
             clock_skew_max_s=upkeep.clock_skew_max_s,
             retry_max_s=upkeep.retry_max_s,
             isolation_s=upkeep.isolation_s,
         ),
-        ladder=SlotLadder.parse(calendar.published_slots),
+        ladder=ladder,
     )
 
 

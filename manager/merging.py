@@ -42,6 +42,12 @@ class Span:
     until: Instant
     rooms: tuple[ChildRoom, ...]
     """In the order of the children; only those with room."""
+    usable: int | None = None
+    """How many of these nodes may be promised in all; ``None``: all of them."""
+
+    def most(self, nodes_max: int) -> int:
+        """``nodes_max``, or as many as may be promised."""
+        return nodes_max if self.usable is None else min(nodes_max, self.usable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +116,7 @@ def offer_of(
     Its price for any number of nodes is at least what the cheapest distribution of them costs,
     because the cheapest nodes are counted first.
     """
-    shares = distribute(span.rooms, nodes_max, budget_millicredits)
+    shares = distribute(span.rooms, span.most(nodes_max), budget_millicredits)
     nodes = sum(share.nodes for share in shares)
     if nodes < max(1, nodes_min):
         return None

@@ -55,7 +55,9 @@ class World:
         name: str = "north",
         extra_children: Sequence[tuple[CalendarManager, Network]] = (),
         connect: Callable[[str, str], SiteConnection] | None = None,
+        rules: ManagerRules = MANAGER_RULES,
     ) -> None:
+        self.rules = rules
         self.connect = connect or _no_way
         self.name = name
         self.sites = {each.name: each for each in sites}
@@ -181,7 +183,7 @@ class World:
                 journal=MemoryJournal(self.disk, on_write=self.on_write),
                 clock=self.clock,
                 ids=SeededIds(self.runs),
-                rules=MANAGER_RULES,
+                rules=self.rules,
                 ladder=self.ladder,
                 published_horizon_s=20_000,
                 subject_of=lambda caller: caller.subject,

@@ -90,7 +90,16 @@ def test_a_parent_and_a_limit_of_debt(tmp_path: Path) -> None:
         ),
         ("[manager]", "[manager", "is not TOML"),
         ('name = "north"', 'name = "north"\ntime_zone = "Mars/Olympus"', "Mars"),
-        ("[[children]]", "[calendar]\npublished_slots = '8x7, *x10'\n[[children]]", "slot length"),
+        (
+            "[[children]]",
+            "[calendar]\npublished_slots = '8x7, *x10'\n[[children]]",
+            "calendar.published_slots: slot length",
+        ),
+        (
+            "[[children]]",
+            "[calendar]\nthreshold_permille = 1001\n[[children]]",
+            "threshold_permille",
+        ),
         ("[[children]]", "[calendar]\nhold_ttl_max_s = 1\n[[children]]", "contradict"),
         ("[[children]]", "[upkeep]\nclock_skew_max_s = 0\n[[children]]", "clock_skew_max_s"),
     ],
