@@ -29,6 +29,11 @@ SWF_FIELDS = 18
 LINE_LENGTH_MAX = 4096
 """Longest line accepted, in characters; a real line has about 120."""
 
+SECONDS_MAX = 10**11
+"""Longest time accepted, three thousand years: more is a slip, and no sum of two may be taken for
+``FAR``.
+"""
+
 PROGRESS_LINES = 20_000
 
 
@@ -212,6 +217,8 @@ def _job(
     except ValueError:
         values = _decimals(path, number, words)
     job_id, submit, run_s = values[0], values[1], values[3]
+    if max(submit, run_s, values[8]) > SECONDS_MAX:
+        raise InputError(f"{path}, line {number}: job {job_id} has a time above {SECONDS_MAX} s")
     if rule.run_time is RunTime.CPU and run_s > 0:
         run_s = max(values[5], 1) if values[5] >= 0 else -1
     if run_s <= 0:

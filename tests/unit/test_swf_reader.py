@@ -94,6 +94,8 @@ def test_jobs_out_of_order_are_sorted_and_counted(tmp_path: Path) -> None:
         (line(2, 0, "nan"), "line 3, field 4: 'nan' is not a number"),
         (line(2, 0, "inf"), "line 3, field 4: 'inf' is not a number"),
         (line(2, -3), "line 3: job 2 is submitted at -3 s"),
+        (line(2, 1 << 70), "line 3: job 2 has a time above 100000000000 s"),
+        (line(2, 0, "1e30"), "line 3: job 2 has a time above 100000000000 s"),
         ("x" * 5000, "line 3: longer than 4096 characters"),
     ],
 )
