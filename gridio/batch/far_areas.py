@@ -7,6 +7,7 @@ far end acts as the user alone, so one that leads elsewhere leads to the user's 
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import PurePosixPath
@@ -15,11 +16,14 @@ from typing import Final
 from gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
 from gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk
 from gridio.batch.running import FarFile, FarFiles, found_or_missing
-from gridio.batch.shell import Shell
+from gridio.batch.shell import Answer, Shell
 
 CHUNK_BYTES: Final = 1 << 20
 PATH_DEPTH_MAX: Final = 32
 FILES_MAX: Final = 20_000
+SMALL_BYTES: Final = 64 * 1024
+"""Files up to here are sent within one question, which is one way to the site and back, not eight.
+"""
 SUMS_AT_ONCE: Final = 2_000
 """Files of one command; at most a few hundred kilobytes of names."""
 
@@ -28,9 +32,15 @@ _FINISH: Final = (
     'cd "areas/$1" || exit 1\n'
     'b_part sums; b_found=$(b_sums "./$2$5"); b_found=${b_found%% *}; b_found=${b_found#\\\\}\n'
     'if [ -n "$4" ] && [ "$b_found" != "$4" ]; then rm -f "./$2$5"; echo damaged; exit 0; fi\n'
+    '[ ! -d "./$2" ] || b_fail "$2 is a folder there"\n'
     'chmod "$3" "./$2$5" && mv "./$2$5" "./$2" || b_fail "cannot write $2"; echo "$b_found"'
 )
 """Area, path, mode, checksum (or empty), ending of a part."""
+_SMALL: Final = (
+    'mkdir -p "areas/$1/$6" && printf "%s" "$7" | base64 -d > "areas/$1/$2$5"'
+    ' || b_fail "cannot write $2: is the disk full?"\n' + _FINISH
+)
+"""The same, with the folder, and the whole content."""
 
 
 class FarAreas:
@@ -77,6 +87,11 @@ class FarAreas:
         clean = "/".join(parts)
         with_files = self._shell.runner.with_files
         await self._shell.begin()
+        content, chunks = await _begin(chunks)
+        if content is not None:
+            folder, text = "/".join(parts[:-1]), base64.b64encode(content).decode()
+            words = (area, clean, f"{mode & 0o777:o}", sha256, PART_SUFFIX, folder, text)
+            return self._stored(await self._shell.ask(_SMALL, *words), path, mode, len(content))
         try:
             await with_files(lambda far: _make_folders(far, self._root, [area, *parts[:-1]]))
             name = f"{self._root}/{area}/{clean}{PART_SUFFIX}"
@@ -91,6 +106,9 @@ class FarAreas:
         answer = await self._shell.ask(
             _FINISH, area, clean, f"{mode & 0o777:o}", sha256, PART_SUFFIX
         )
+        return self._stored(answer, path, mode, size)
+
+    def _stored(self, answer: Answer, path: str, mode: int, size: int) -> FileStatus:
         (found,) = answer.lines("sums") or [""]
         if found == "damaged":
             raise ConflictError(
@@ -180,6 +198,31 @@ class FarAreas:
                 raise UnavailableError(f"files of {area} changed while they were summed up")
             sums |= dict(zip(some, lines, strict=True))
         return sums
+
+
+async def _begin(
+    chunks: AsyncIterator[OutputChunk],
+) -> tuple[bytes | None, AsyncIterator[OutputChunk]]:
+    """The content of a small file that comes whole, else ``None``; and all pieces again."""
+    first: list[OutputChunk] = []
+    size = 0
+    async for chunk in chunks:
+        first.append(chunk)
+        size += len(chunk.content)
+        if size > SMALL_BYTES or first[0].offset:
+            break
+    else:
+        return b"".join(each.content for each in first), _again(first, chunks)
+    return None, _again(first, chunks)
+
+
+async def _again(
+    first: list[OutputChunk], rest: AsyncIterator[OutputChunk]
+) -> AsyncIterator[OutputChunk]:
+    for each in first:
+        yield each
+    async for each in rest:
+        yield each
 
 
 def _with_sum(status: FileStatus, checksum: str) -> FileStatus:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import ConflictError, InputError, NotFoundError
+from gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
 from gridcore.jobs import JobState, JobView
 from gridcore.ports import PART_SUFFIX, OutputChunk
 from gridcore.reservations import Decline
+from gridio.batch.far_areas import SMALL_BYTES
 from gridio.batch.names import reservation_name
 from tests.batch_worlds import SITE, BatchWorld, a_spec, chunks, fake_world
 from tests.fake_gridengine import FakeGridEngine
@@ -164,18 +165,43 @@ async def test_upload_goes_on(world: BatchWorld) -> None:
     """
     site = world.connection.site
     area = (await world.held("r1")).reservation_id
+    head = b"hello " * SMALL_BYTES
 
     async def broken() -> AsyncIterator[OutputChunk]:
-        yield OutputChunk(offset=0, content=b"hello ")
+        yield OutputChunk(offset=0, content=head)
         raise ValueError("the laptop's disk is gone")
 
     with pytest.raises(ValueError, match="disk"):
         await site.put_file(area, "f", broken(), mode=0o600, sha256="")
     (part,) = await site.list_files(area, "", with_checksums=False)
-    assert (part.path, part.size_bytes) == ("f" + PART_SUFFIX, 6)
-    whole = hashlib.sha256(b"hello world").hexdigest()
-    put = await site.put_file(area, "f", chunks(b"world", 6), mode=0o600, sha256=whole)
-    assert put.size_bytes == 11
+    assert (part.path, part.size_bytes) == ("f" + PART_SUFFIX, len(head))
+    whole = hashlib.sha256(head + b"world").hexdigest()
+    put = await site.put_file(area, "f", chunks(b"world", len(head)), mode=0o600, sha256=whole)
+    assert put.size_bytes == len(head) + 5
     with pytest.raises(ConflictError, match="checksum"):
         await site.put_file(area, "g", chunks(b"x"), mode=0o600, sha256="0" * 64)
     assert [each.path for each in await site.list_files(area, "", with_checksums=False)] == ["f"]
+
+
+async def test_small_files(world: BatchWorld) -> None:
+    """What fits into one question arrives whole too, empty files and odd names among them; a folder
+    is not replaced by a file.
+    """
+    site = world.connection.site
+    area = (await world.held("r1")).reservation_id
+    contents = {
+        "empty": b"",
+        "-n": b"\0\xff",
+        "a/b/ c'd\"": b"x" * SMALL_BYTES,
+        "a/new\nline": b"y",
+    }
+    for path, content in contents.items():
+        put = await site.put_file(area, path, chunks(content), mode=0o604, sha256="")
+        assert put.sha256 == hashlib.sha256(content).hexdigest()
+    listed = await site.list_files(area, "", with_checksums=True)
+    found = {each.path: (each.sha256, each.mode) for each in listed if not each.is_folder}
+    assert found == {
+        path: (hashlib.sha256(content).hexdigest(), 0o604) for path, content in contents.items()
+    }
+    with pytest.raises(UnavailableError, match="is a folder"):
+        await site.put_file(area, "a", chunks(b"x"), mode=0o600, sha256="")
