@@ -35,7 +35,10 @@ async def report(office: Office, wanted: str, listener: Listener) -> TripReport:
         story = log.story
         itinerary = story.itinerary()
         if not itinerary.legs or story.state.is_over:
-            return TripReport(itinerary=itinerary, jobs={})
+            is_told = story.state in _TOLD_AT_THE_END and story.message
+            return TripReport(
+                itinerary=itinerary, jobs={}, notes=(story.message,) if is_told else ()
+            )
         metajob = office.metajob_of(log)
         destinations = office.destinations(metajob)
         itinerary = with_inputs(metajob, itinerary, destinations)
@@ -49,7 +52,9 @@ async def report(office: Office, wanted: str, listener: Listener) -> TripReport:
             found = report_on(itinerary, looks)
         state = found.itinerary.state
         if found.is_over and not story.state.is_over:
-            await log.write(TripEnded(state=state.value, legs=found.itinerary.legs))
+            await log.write(
+                TripEnded(state=state.value, message=found.last_words, legs=found.itinerary.legs)
+            )
         event = _TOLD_AT_THE_END.get(state) if found.is_over else None
         if event is None and _starts_soon(found.itinerary, metajob, office.clock.now()):
             event = TripEvent.STARTS_SOON

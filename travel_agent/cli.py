@@ -157,6 +157,7 @@ def show_history(
 ) -> None:
     """Show what this laptop remembers of its trips; one trip is told step by step."""
     from travel_agent.history_tables import histories_table, history_json, history_table
+    from travel_agent.narrow_tables import print_table
 
     async def go(agent: TravelAgent) -> None:
         zone = agent.config.zone
@@ -165,7 +166,7 @@ def show_history(
             if as_json:
                 print_json(history_json(found))
             else:
-                console().print(history_table(found, zone))
+                print_table(console(), history_table(found, zone))
             return
         from gridcore.timetext import parse_instant
         from gridio.clock import SystemClock
@@ -175,7 +176,7 @@ def show_history(
         if as_json:
             print_json({"trips": [history_json(each) for each in trips]})
         else:
-            console().print(histories_table(trips, zone))
+            print_table(console(), histories_table(trips, zone))
 
     run_command(go, as_json, TransportChoice.AUTO)
 
@@ -260,6 +261,7 @@ def sites(
     transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
     """Show the machines of your list: reachable, as whom, for how much, with which clock."""
+    from travel_agent.narrow_tables import print_table
     from travel_agent.rendering import site_json, sites_table, trade_table
 
     async def go(agent: TravelAgent) -> None:
@@ -267,7 +269,7 @@ def sites(
         if as_json:
             print_json({"sites": [site_json(each) for each in reports]})
             return
-        console().print(trade_table(reports) if trade else sites_table(reports))
+        print_table(console(), trade_table(reports) if trade else sites_table(reports))
         for report in (each for each in reports if each.problem):
             typer.echo(f"{report.machine.machine}: {report.problem}", err=True)
 

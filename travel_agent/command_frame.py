@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -23,10 +23,12 @@ from travel_agent.transports import TransportChoice
 if TYPE_CHECKING:
     from gridcore.metajobs import Metajob
     from travel_agent.agent import TravelAgent
+    from travel_agent.legs import LegChange, LegOutput
     from travel_agent.news import Listener
 
 T = TypeVar("T")
 
+EXIT_FAILED = 1
 EXIT_DECLINED = 3
 EXIT_INTERRUPTED = 130
 UNBOUNDED_WIDTH = 160
@@ -118,6 +120,7 @@ def show(
     agent: TravelAgent, itinerary: Itinerary, as_object: dict[str, Any], as_json: bool
 ) -> None:
     """Print a trip: its table, or why it was refused; with ``as_json`` the object alone."""
+    from travel_agent.narrow_tables import print_table
     from travel_agent.rendering import decline_lines, input_lines, itinerary_table, zone_lines
 
     if as_json:
@@ -126,7 +129,7 @@ def show(
         for line in decline_lines(itinerary.decline, agent.config.zone):
             typer.echo(line)
     else:
-        console().print(itinerary_table(itinerary, agent.config.zone))
+        print_table(console(), itinerary_table(itinerary, agent.config.zone))
         for line in (*zone_lines(itinerary, agent.config.zone), *input_lines(itinerary)):
             typer.echo(line)
         typer.echo(f"trip {itinerary.trip_id}")
@@ -134,8 +137,27 @@ def show(
 
 async def follow(agent: TravelAgent, trip: str, as_json: bool) -> None:
     """Lines of all legs, marked by leg; states in between. JSON: one object a line. At a terminal
-    there is a board with the state of every leg below them.
+    there is a board with the state of every leg below them. Ends the command with the exit code of
+    a failure when a leg failed.
     """
+    from gridcore.jobs import JobState
+    from travel_agent.legs import LegChange
+
+    has_failed = False
+    async for item in _shown(agent, trip, as_json):
+        if isinstance(item, LegChange):
+            has_failed |= item.view.state in (JobState.FAILED, JobState.TIMED_OUT)
+    if not as_json:
+        for note in (await agent.status(trip)).notes:
+            typer.echo(note)
+    if has_failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+async def _shown(
+    agent: TravelAgent, trip: str, as_json: bool
+) -> AsyncIterator[LegOutput | LegChange]:
+    """What comes of the legs, each after it was shown."""
     from travel_agent.line_marker import LineMarker
 
     items = agent.follow(trip, listener=listener_for(as_json))
@@ -146,11 +168,13 @@ async def follow(agent: TravelAgent, trip: str, as_json: bool) -> None:
         with LiveView(terminal) as view:
             async for item in items:
                 view.show(item)
+                yield item
         return
     marker = LineMarker()
     async for item in items:
         for line in marker.lines(item):
             typer.echo(json.dumps(line) if as_json else f"{line['leg']:>16} | {line['text']}")
+        yield item
 
 
 def finish(itinerary: Itinerary) -> None:

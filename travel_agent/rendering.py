@@ -14,7 +14,7 @@ from gridcore.errors import GridError
 from gridcore.instants import Instant
 from gridcore.itineraries import InputWay, Itinerary, Leg
 from gridcore.jobs import JobView
-from gridcore.reservations import Decline
+from gridcore.reservations import Decline, DeclineRule
 from gridcore.timetext import format_in_zone, format_utc
 from gridcore.zones import find_zone
 
@@ -168,13 +168,7 @@ def zone_lines(itinerary: Itinerary, zone: ZoneInfo) -> list[str]:
 
 def spread_line(report: TripReport) -> str:
     """How far the actual starts lie apart; empty as long as that is not known."""
-    spread = report.spread
-    if spread is None:
-        return ""
-    return (
-        f"  all legs started within {spread.spread_s * 1000:.1f} ms"
-        f" (clocks known to {spread.uncertainty_s * 1000:.1f} ms)"
-    )
+    return "" if report.spread is None else f"  {report.spread.words}"
 
 
 def _wall_clock(instant: Instant, zone: ZoneInfo) -> str:
@@ -238,7 +232,8 @@ def decline_lines(decline: Decline, zone: ZoneInfo) -> list[str]:
         lines.append(f"  it would work from {format_in_zone(decline.earliest, zone)}")
     if decline.nodes_now:
         lines.append(f"  within the window there is room for {decline.nodes_now} nodes")
-    if decline.earliest is not None or decline.nodes_now:
+    has_fewer = decline.rule is DeclineRule.NO_ROOM and decline.nodes_now
+    if decline.earliest is not None or has_fewer:
         lines.append("  take the offer with: gur book FILE --accept-alternative")
     return lines
 

@@ -65,6 +65,19 @@ class TripReport:
         return self.itinerary.state.is_over and not any(each.state in _LIVE for each in legs)
 
     @property
+    def last_words(self) -> str:
+        """What is worth remembering of a trip that is over: why each leg failed, else how far the
+        starts lay apart. Its sites forget it some day.
+        """
+        failed = [
+            f"{name}: {job.reason or job.state}"
+            for name, job in self.jobs.items()
+            if job.state in (JobState.FAILED, JobState.TIMED_OUT)
+        ]
+        spread = self.spread
+        return "; ".join(failed) if failed or spread is None else spread.words
+
+    @property
     def spread(self) -> StartSpread | None:
         """How far the actual starts of all legs lie apart; ``None`` unless all were to start
         together and have begun, on clocks that were measured.
@@ -91,6 +104,14 @@ class StartSpread:
     spread_s: float
     uncertainty_s: float
     """How far it may be off: what is not known of the two worst clocks."""
+
+    @property
+    def words(self) -> str:
+        """In one line, for people."""
+        return (
+            f"all legs started within {self.spread_s * 1000:.1f} ms"
+            f" (clocks known to {self.uncertainty_s * 1000:.1f} ms)"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

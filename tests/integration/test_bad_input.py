@@ -179,6 +179,12 @@ def bad_endpoint(laptop: Laptop) -> list[str]:
     return ["book", laptop.trip()]
 
 
+def unknown_host(laptop: Laptop) -> list[str]:
+    """A host name that no name service knows."""
+    laptop.machines(beta="no-such-host.invalid:7101")
+    return ["book", laptop.trip()]
+
+
 def no_credential(laptop: Laptop) -> list[str]:
     """Nobody has logged in yet."""
     path = laptop.machines()
@@ -247,6 +253,7 @@ CASES = {
     "foreign certificate": Case(5, "certificate", foreign_behind_our_root),
     "no credential": Case(5, "credential", no_credential),
     "unreachable site": Case(4, "beta", unreachable),
+    "unknown host name": Case(4, "no-such-host.invalid is not known", unknown_host),
     "other site": Case(5, "beta", mismatch),
     "unmapped user": Case(5, NOBODY, unmapped),
     "state is a file": Case(2, "state", state_is_a_file),
@@ -321,7 +328,13 @@ def test_bad_input_changes_nothing_anywhere(played: Played) -> None:
 
 def test_bad_input_leaves_no_trip_on_the_laptop(played: Played) -> None:
     """What was refused before anybody was asked is not remembered as a trip."""
-    asked = {"unreachable site", "other site", "unmapped user", "other account"}
+    asked = {
+        "unreachable site",
+        "unknown host name",
+        "other site",
+        "unmapped user",
+        "other account",
+    }
     certificates = {"foreign authority", "foreign certificate"}
     for name, folder in played.folders.items():
         trips = list((folder / "memory").glob("trips/*"))
