@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from local_sched.compression import FAR
+from local_sched.slot_splits import SplitWatch
 
 if TYPE_CHECKING:
     from agents.node_agent import NodeAgent
@@ -22,22 +22,16 @@ class SlotUpkeep:
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
-        self._seen = 0
-        """Splits that the queue knows of."""
+        self._watch = SplitWatch(agent.calendar.slots, agent.scheduler)
 
     def look(self, now: Instant) -> bool:
         """Before each cycle, after the calendar was told the time; True when there is room that
         nobody knew of.
         """
-        splits = self._agent.calendar.slots.splits
-        if splits == self._seen:
-            return False
-        self._seen = splits
-        for pool in self._agent.scheduler.pools.values():
-            pool.backfill.room_appeared(now, FAR)
-            pool.queue.is_reordered = True
-        self._agent.publisher.changed()
-        return True
+        is_split = self._watch.look(now)
+        if is_split:
+            self._agent.publisher.changed()
+        return is_split
 
     def next_due(self) -> Instant:
         """When slots are split next; far away where there is one level."""

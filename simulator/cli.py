@@ -131,12 +131,17 @@ def reservations(
     ] = 115_200,
     nodes: Annotated[int, typer.Option(help="Most nodes of a reservation.")] = 4,
     seconds: Annotated[int, typer.Option(help="Duration of each reservation.")] = 3600,
+    slots: Annotated[
+        str, typer.Option(help="Ladder on which reservations take whole slots, or exact.")
+    ] = "exact",
     seed: Annotated[int, typer.Option(help="Fixes the whole run.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Figures as JSON.")] = False,
 ) -> None:
     """Do user-settable reservations at their limits delay the batch stream? Defaults are
     Catalina's.
     """
+    from gridcore.ladders import SlotLadder
+    from gridcore.whole_slots import SlotRule
     from local_sched.user_reservations import AccountLimits, UserReservationLimits
     from simulator import replay_report
     from simulator.replay import policy as policy_named
@@ -144,6 +149,7 @@ def reservations(
     from simulator.swf import read_trace
 
     config = policy_named(policy)
+    rule = SlotRule(ladder=SlotLadder.parse(slots))
     limits = UserReservationLimits(
         default=AccountLimits(reservations_max=2, nodes_max=nodes, duration_max_s=seconds),
         window_node_seconds_max=window_node_seconds,
@@ -153,7 +159,7 @@ def reservations(
         loaded = read_trace(trace, procs, limit, progress.reading)
         progress.policy(policy, len(loaded.jobs))
         study = study_reservations(
-            loaded.jobs, loaded.procs, config, limits, asking, progress.serving
+            loaded.jobs, loaded.procs, config, limits, asking, rule, progress.serving
         )
     if as_json:
         sys.stdout.write(

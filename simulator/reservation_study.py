@@ -20,8 +20,10 @@ from gridcore.calendars import Calendar
 from gridcore.errors import InputError
 from gridcore.instants import Instant
 from gridcore.reservations import Reservation, ReservationRequest
+from gridcore.whole_slots import SlotRule
 from local_sched.scheduler_config import SchedulerConfig
 from local_sched.site_scheduler import site_scheduler
+from local_sched.slot_splits import SplitWatch
 from local_sched.user_reservations import (
     AccountLimits,
     UserReservationLimits,
@@ -82,12 +84,18 @@ class PetitionedWorld(ReplayWorld):
         config: SchedulerConfig,
         limits: UserReservationLimits,
         petitioners: Petitioners,
+        slot_rule: SlotRule | None = None,
     ) -> None:
         origin = jobs[0].submit if jobs else 0
         self.calendar = Calendar(
-            "study", [ResourceClass(name=CLASS_NAME, nodes=procs)], origin=origin
+            "study",
+            [ResourceClass(name=CLASS_NAME, nodes=procs)],
+            origin=origin,
+            slot_rule=slot_rule,
         )
+        self.calendar.take_slots(origin)
         super().__init__(jobs, site_scheduler(self.calendar, config), TieRule.BATCH)
+        self.splits = SplitWatch(self.calendar.slots, self.scheduler)
         self.limits = limits
         self.petitioners = petitioners
         self.source = Random(petitioners.seed)
@@ -98,11 +106,16 @@ class PetitionedWorld(ReplayWorld):
         self.plans_compared = self.starts_delayed = 0
 
     def next_event(self) -> Instant | None:
-        """Also the next request, until the last job has come."""
+        """Also the next split of slots, and the next request until the last job has come. Jobs may
+        be left that wait for the end of a reservation.
+        """
         event = super().next_event()
-        if event is None or self.next_request is None:
-            return event
-        return min(event, self.next_request)
+        if event is None and self.scheduler.waiting:
+            event = self.wakeup
+        if event is None:
+            return None
+        event = min(event, self.calendar.slots.next_split)
+        return event if self.next_request is None else min(event, self.next_request)
 
     def everything_and_requests(self, now: Instant) -> None:
         """Ends and arrivals; then, with the queue planned, who asks at this instant."""
@@ -112,6 +125,9 @@ class PetitionedWorld(ReplayWorld):
             self.calendar.advance(now)
             for event in self.calendar.decide_sweep(now):
                 self.calendar.apply(event)
+        if self.calendar.slots.next_split <= now:
+            self.calendar.advance(now)
+            self.splits.look(now)
         if self.next_request is not None and self.next_request <= now:
             self.cycle(now)
             self.ask(now)
@@ -157,13 +173,16 @@ def study_reservations(
     config: SchedulerConfig,
     limits: UserReservationLimits = CATALINA_LIMITS,
     petitioners: Petitioners | None = None,
+    slot_rule: SlotRule | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> ReservationStudy:
-    """Serve the log without and with petitioners; the first of both also runs on a calendar."""
+    """Serve the log without and with petitioners; the first of both also runs on a calendar.
+    ``slot_rule``: how reservations take their time; ``None``: exactly.
+    """
     petitioners = petitioners or Petitioners()
     worlds = []
     for asks in (False, True):
-        world = PetitionedWorld(jobs, procs, config, limits, petitioners)
+        world = PetitionedWorld(jobs, procs, config, limits, petitioners, slot_rule)
         if not asks:
             world.next_request = None
         world.run(progress)

@@ -110,3 +110,8 @@ def test_reservation_study_delays_no_planned_start(
     assert told["reserved_node_seconds"] <= 115_200
     assert run(monkeypatch, path, *options, command="reservations") == 0
     assert "later in" in capsys.readouterr().out
+    slots = ("--slots", "4 x 40s, *x 320s")
+    assert run(monkeypatch, path, *options, *slots, "--json", command="reservations") == 0
+    slotted = json.loads(capsys.readouterr().out)
+    assert 10 < slotted["granted"] <= told["granted"]
+    assert slotted["starts_delayed"] == 0
