@@ -55,7 +55,8 @@ port=$3 slots=$4; shift 4
 [ ! -e "$folder/ports" ] || { echo "$folder is in use: stop it and remove the folder first" >&2; exit 1; }
 SGE_QMASTER_PORT=$port SGE_EXECD_PORT=$((port + 1))
 host=$(hostname)
-admin=$(id -un) minimum=0
+admin=$(id -un) owner=none minimum=0
+[ "$admin" = root ] || owner=$admin
 common=$SGE_ROOT/default/common
 mkdir -p "$common" "$folder"/spool/{qmaster,execd,db}
 chmod 755 "$folder" "$SGE_ROOT"
@@ -65,7 +66,7 @@ echo "$host" > "$common/act_qmaster"
 # A name that stands beside "localhost" for 127.0.0.1 is refused without this.
 echo "$host localhost" > "$common/host_aliases"
 cat > "$common/bootstrap" <<X
-admin_user              none
+admin_user              $owner
 default_domain          none
 ignore_fqdn             false
 spooling_method         berkeleydb
