@@ -18,7 +18,7 @@ from gridcore.itineraries import Leg
 from gridcore.jobs import JobState
 from gridcore.reservations import ReservationState
 from simulator.chronicle import Violation
-from simulator.processes.found_books import FoundSite, FoundWorld, trips_in
+from simulator.processes.found_books import TRIP_NAME, FoundSite, FoundWorld, trips_in
 from simulator.site_ledger import ACKNOWLEDGED, COMMITTED, EARLY, HELD, OVER_COMMITTED, TWICE
 from simulator.trip_checkers import SHOWN, check_logs, check_shown, check_trips, trips_of
 from travel_agent.trip_events import JobSubmitted, TripBooked, TripDecided
@@ -125,7 +125,11 @@ def _check_starts(world: FoundWorld, site: FoundSite) -> None:
                     world.chronicle.broken(OVER_COMMITTED, text, *_trip_at(site, event))
                 busy.update(dict.fromkeys(event.node_names, event.job_id))
             case JobRunning():
-                _check_start(world, site, at[event.job_id], event.started_precise)
+                if event.job_id in at:
+                    _check_start(world, site, at[event.job_id], event.started_precise)
+                else:
+                    text = f"{site.name}: {event.job_id} runs, nobody started it"
+                    world.chronicle.broken(ACKNOWLEDGED, text, *_trip_of_job(site, event.job_id))
             case JobOver():
                 for node in [node for node, job in busy.items() if job == event.job_id]:
                     del busy[node]
@@ -138,6 +142,12 @@ def _check_start(world: FoundWorld, site: FoundSite, starting: JobStarting, star
     if started < promise.reservation.start or not promise.was(COMMITTED):
         text = f"{site.name}: {starting.job_id} began at {started:.3f}"
         world.chronicle.broken(EARLY, text, *_trip_at(site, starting))
+
+
+def _trip_of_job(site: FoundSite, job_id: str) -> list[str]:
+    entry = site.ledger.jobs.get(job_id)
+    named = TRIP_NAME.search(entry.request[1].encode()) if entry is not None else None
+    return [named[0].decode()] if named is not None else [job_id]
 
 
 def _trip_at(site: FoundSite, starting: JobStarting) -> list[str]:

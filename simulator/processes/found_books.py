@@ -11,8 +11,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from agents.agent_events import JobAccepted
 from agents.node_agent import CODEC
-from gridcore.calendar_events import ReservationChanged, ReservationGranted
+from gridcore.calendar_events import ReservationGranted
 from gridio.journal import Record
 from simulator.chronicle import Chronicle
 from simulator.processes.disks import Cut
@@ -113,16 +114,21 @@ class FoundWorld:
 
 
 def trips_in(cut: Cut) -> set[str]:
-    """The trips that a cut journal lost something of."""
+    """The trips that a cut journal lost something of: by name, or as a reservation or job of
+    theirs.
+    """
     trips: dict[str, str] = {}
-    for record in cut.before:
-        event = CODEC.decode(record)
-        if isinstance(event, ReservationGranted) and event.reservation.request.trip is not None:
-            trips[event.reservation.reservation_id] = event.reservation.request.trip.trip_id
     found: set[str] = set()
-    for record in cut.lost:
-        found.update(each.decode() for each in TRIP_NAME.findall(record.body))
+    for number, record in enumerate(cut.before):
         event = CODEC.decode(record)
-        if isinstance(event, ReservationChanged):
-            found.add(trips.get(event.reservation_id, ""))
-    return found - {""}
+        named = {each.decode() for each in TRIP_NAME.findall(record.body)}
+        if isinstance(event, ReservationGranted):
+            for trip_id in named:
+                trips[event.reservation.reservation_id] = trip_id
+        keys = [getattr(event, name, "") for name in ("reservation_id", "job_id")]
+        named.update(trips[key] for key in keys if key in trips)
+        if isinstance(event, JobAccepted) and len(named) == 1:
+            trips[event.job_id] = next(iter(named))
+        if cut.kept is not None and number >= cut.kept:
+            found |= named
+    return found

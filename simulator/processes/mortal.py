@@ -23,12 +23,13 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from gridio.journal import Record
-from gridio.journal_progress import WriteTicket
+from gridio.journal_append import AppendJournal
+from gridio.journal_progress import WriteProgress, WriteTicket
 from gridio.journal_sqlite import SqliteJournal
 
 FATE_VARIABLE: Final = "GURLAB_FATE"
@@ -48,15 +49,15 @@ class Stage(enum.StrEnum):
 class Fate:
     """When a process is to die, as the file says now; counts its writes since the file came."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    def __init__(self) -> None:
+        self.path: Path | None = None
         self._sentence = ""
         self._writes = 0
 
     def at_write(self) -> Stage | None:
         """Count one write; at which side of it the process dies, if it is the last."""
         try:
-            sentence = self._path.read_text() if self._path else ""
+            sentence = self.path.read_text() if self.path else ""
         except FileNotFoundError:
             sentence = ""
         if sentence != self._sentence:
@@ -68,24 +69,45 @@ class Fate:
         return Stage(stage) if int(number) == self._writes else None
 
 
-class MortalJournal(SqliteJournal):
-    """The journal of a process whose fate is known to others."""
+FATE: Final = Fate()
+"""This process's own."""
 
-    fate: ClassVar[Fate] = Fate(None)
+
+class MortalJournal(SqliteJournal):
+    """A daemon's journal, in a process whose fate is known to others."""
 
     def append(self, records: Sequence[Record], *, sync: bool = True) -> WriteTicket:
         """See ``Journal.append``."""
-        stage = self.fate.at_write() if records else None
-        if stage is Stage.BEFORE:
-            die()
-        ticket = super().append(records, sync=sync)
-        if stage is Stage.AFTER:
-            # The loop stands still meanwhile, so that nobody can be told of the write.
-            rest = threading.Event()
-            while not self._progress.is_safe(ticket.sequence, sync=True):
-                rest.wait(PASS_S)
-            die()
-        return ticket
+        return write_or_die(
+            records, lambda: super(MortalJournal, self).append(records, sync=sync), self._progress
+        )
+
+
+class MortalLog(AppendJournal):
+    """A trip's log, in such a process."""
+
+    def append(self, records: Sequence[Record], *, sync: bool = True) -> WriteTicket:
+        """See ``Journal.append``."""
+        return write_or_die(
+            records, lambda: super(MortalLog, self).append(records, sync=sync), self._progress
+        )
+
+
+def write_or_die(
+    records: Sequence[Record], append: Callable[[], WriteTicket], progress: WriteProgress
+) -> WriteTicket:
+    """Append, unless it is fated otherwise."""
+    stage = FATE.at_write() if records else None
+    if stage is Stage.BEFORE:
+        die()
+    ticket = append()
+    if stage is Stage.AFTER:
+        # The loop stands still meanwhile, so that nobody can be told of the write.
+        rest = threading.Event()
+        while not progress.is_safe(ticket.sequence, sync=True):
+            rest.wait(PASS_S)
+        die()
+    return ticket
 
 
 class OlderTime:
@@ -105,15 +127,17 @@ def die() -> None:
 
 
 def put_in(module: str, name: str, value: object) -> None:
-    """Replace a name of a module in this process."""
-    setattr(importlib.import_module(module), name, value)
+    """Replace a name of a module in this process; it must be there, or nothing would come of it."""
+    place = importlib.import_module(module)
+    getattr(place, name)
+    setattr(place, name, value)
 
 
-def meet_fate(module: str) -> None:
-    """Give ``module`` the journal and everybody the clock that this process is to have."""
+def meet_fate(module: str, name: str, journal: type) -> None:
+    """Give a module the journal, and everybody the clock, that this process is to have."""
     path = os.environ.get(FATE_VARIABLE)
-    MortalJournal.fate = Fate(Path(path) if path else None)
-    put_in(module, "SqliteJournal", MortalJournal)
+    FATE.path = Path(path) if path else None
+    put_in(module, name, journal)
     behind_s = float(os.environ.get(BEHIND_VARIABLE, "0"))
     if behind_s:
         put_in("gridio.clock", "time", OlderTime(behind_s))
@@ -123,7 +147,7 @@ def run_daemon(words: Sequence[str]) -> None:
     """``gurd`` with these words."""
     from gurd.cli import main
 
-    meet_fate("agents.daemon")
+    meet_fate("agents.daemon", "SqliteJournal", MortalJournal)
     sys.argv = ["gurd", *words]
     main()
 
@@ -136,7 +160,7 @@ def run_command(command: dict[str, Any]) -> int:
     for number, path in ((1, command["out"]), (2, command["err"])):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    meet_fate("travel_agent.trip_folders")
+    meet_fate("travel_agent.trip_folders", "AppendJournal", MortalLog)
     sys.argv = ["gur", *command["words"]]
     try:
         main()

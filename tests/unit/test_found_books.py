@@ -24,7 +24,7 @@ from gridio.journal import Record
 from simulator.exhaustive import LAPTOP, SITES, one_trip
 from simulator.processes.autopsy import OWNED_UP, RESOLVED, Finding, examine
 from simulator.processes.disks import Cut
-from simulator.processes.found_books import FoundWorld
+from simulator.processes.found_books import FoundWorld, trips_in
 from simulator.processes.laptops import LiveLaptop
 from simulator.processes.live_grid import ClockSpan
 from simulator.simulated_laptop import SimulatedLaptop
@@ -280,3 +280,22 @@ def test_an_older_clock_is_taken_into_account(left: Left, tmp_path: Path) -> Non
     for moments in left.began.values():
         moments[0] += 2
     assert look(left, tmp_path, spans).broken == []
+
+
+def test_a_job_that_nobody_started_is_found(left: Left, tmp_path: Path) -> None:
+    """It runs by the journal, and the start was never written; unless a cut took that away."""
+    left.change(FIRST, lambda each: None if isinstance(each, JobStarting) else each)
+    assert ACKNOWLEDGED in rules(look(left, tmp_path))
+
+
+def test_a_cut_names_the_trips_of_its_jobs(left: Left) -> None:
+    """Also where only a job's or a reservation's name was in what is lost."""
+    number = next(
+        i
+        for i, each in enumerate(left.journals[FIRST])
+        if isinstance(CODEC.decode(each), JobRunning)
+    )
+    cut = a_cut(left, number)
+    del cut.before[number + 1 :]
+    assert [type(CODEC.decode(each)) for each in cut.lost] == [JobRunning]
+    assert trips_in(cut) == {left.trip_id}

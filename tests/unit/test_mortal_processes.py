@@ -1,0 +1,75 @@
+"""A process that is to die at a write dies there and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridio.journal import Record
+from gridio.journal_file import read_records
+from simulator.processes import mortal
+from simulator.processes.mortal import FATE, MortalJournal, MortalLog, OlderTime, put_in
+
+WRITES = 4
+
+JOURNALS = {
+    "daemon": lambda path: MortalJournal(path),
+    "laptop": lambda path: MortalLog(path, executor=ThreadPoolExecutor(1)),
+}
+
+
+def write_all(path: Path, make: Callable[[Path], Any], fate: Path) -> int:
+    """In a process of its own: some records, each safe before the next; how it ended."""
+    pid = os.fork()
+    if pid == 0:
+        FATE.path = fate
+        journal = make(path)
+
+        async def write() -> None:
+            for number in range(1, WRITES + 1):
+                await journal.append([Record(kind="fact", at=number, body=b"{}")]).durable()
+
+        asyncio.run(write())
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+@pytest.mark.parametrize("kind", list(JOURNALS))
+@pytest.mark.parametrize(("sentence", "kept"), [("before 3", 2), ("after 3", 3), ("", 4)])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_it_dies_at_the_write_that_was_said(
+    tmp_path: Path, kind: str, sentence: str, kept: int
+) -> None:
+    """Before it: not stored. After it: stored, and the process gone all the same."""
+    fate = tmp_path / "fate"
+    fate.write_text(sentence)
+    code = write_all(tmp_path / "journal", JOURNALS[kind], fate)
+    assert code == (-signal.SIGKILL if sentence else 0)
+    assert [record.at for record in read_records(tmp_path / "journal")] == list(range(1, kept + 1))
+
+
+def test_what_is_not_there_cannot_be_replaced() -> None:
+    """A program that no longer uses the name would not be mortal, and nobody would notice."""
+    with pytest.raises(AttributeError):
+        put_in("simulator.processes.mortal", "NoSuchJournal", object)
+
+
+def test_the_programs_use_what_is_replaced() -> None:
+    """The modules whose journals become mortal make them by these names."""
+    for module, name, journal in (
+        ("agents.daemon", "SqliteJournal", MortalJournal),
+        ("travel_agent.trip_folders", "AppendJournal", MortalLog),
+    ):
+        assert issubclass(journal, getattr(importlib.import_module(module), name))
+    clock = importlib.import_module("gridio.clock")
+    assert clock.time.time() - OlderTime(50.0).time() == pytest.approx(50.0, abs=5.0)
+    assert mortal.FATE.path is None
