@@ -15,7 +15,7 @@ import grpc.aio
 
 from gridcore.errors import DeadlineError, GridError, UnavailableError
 from gridio.clock import Clock
-from gridio.connections import ClockSkew
+from gridio.connections import ClockSkew, UnreachableError
 from gridio.credentials import Credential
 from gridio.logs import current_request
 from gridio.rpc.diagnosis import DIAGNOSIS_DEADLINE_S, Destination, diagnose
@@ -74,6 +74,8 @@ class ChannelWire:
         """False once the site has said that it knows none."""
         self._methods: dict[str, Any] = {}
         self._skew = SkewMeter()
+        self._was_reached = False
+        """False before the first answer, and while the site was given up."""
         self._is_closed = False
 
     @property
@@ -111,11 +113,11 @@ class ChannelWire:
             except CallFailedError as error:
                 self._measure(sent_at, _time_in(error.metadata))
                 why = await self._why(verb, error)
-                if attempt >= verb.attempts_max or not _may_retry(error, why):
-                    raise why from error
+                if attempt >= verb.attempts_max or not self._may_retry(error, why):
+                    raise self._given_up(why) from error
                 await self._reconnected(give_up_at)
                 if loop.time() >= give_up_at:
-                    raise why from error
+                    raise self._given_up(why) from error
             await self._look_after_road()
 
     async def _attempt(self, verb: Verb[Q, A], question: Q, limit_s: float) -> A:
@@ -153,13 +155,15 @@ class ChannelWire:
             call = self._method(verb)(question, timeout=verb.deadline_s, metadata=_metadata())
             try:
                 async for answer in call:
-                    has_begun = True
+                    has_begun = self._was_reached = True
                     yield answer
                 return
             except grpc.aio.AioRpcError as error:
                 failed = CallFailedError.of(error)
                 why = await self._why(verb, failed)
-                if has_begun or attempt >= verb.attempts_max or not _may_retry(failed, why):
+                if has_begun or attempt >= verb.attempts_max:
+                    raise self._given_up(why) from error
+                if not self._may_retry(failed, why):
                     raise why from error
             finally:
                 call.cancel()
@@ -246,6 +250,12 @@ class ChannelWire:
                 return found
         return told
 
+    def _given_up(self, why: GridError) -> GridError:
+        """``why``, after the last attempt."""
+        if isinstance(why, UnreachableError):
+            self._was_reached = False
+        return why
+
     async def _diagnosis(self, attempted: str) -> GridError | None:
         try:
             async with asyncio.timeout(2 * DIAGNOSIS_DEADLINE_S):
@@ -255,8 +265,22 @@ class ChannelWire:
         except (OSError, ValueError, TimeoutError):
             return None  # The first fault stands; this one is about the search for its reason.
 
+    def _may_retry(self, error: CallFailedError, why: GridError) -> bool:
+        """True when the site was not reached, or was lost before it answered, and when another try
+        can help. What the site itself says of being unavailable is an answer. A door that was open
+        and is shut may be a daemon that is started again; one that was never open, or stayed shut
+        while it was last waited for, is not knocked at twice.
+        """
+        if error.code is not grpc.StatusCode.UNAVAILABLE or is_from_site(error.metadata):
+            return False
+        if isinstance(why, UnreachableError) and not self._was_reached:
+            return False
+        return why.may_retry
+
     def _measure(self, sent_at: float, site_time: float | None) -> None:
+        """Take notice of the site's clock, which only the site itself can have told."""
         if site_time is not None:
+            self._was_reached = True
             self._skew.measure(
                 sent_at=sent_at, received_at=self._clock.now_precise(), site_time=site_time
             )
@@ -271,15 +295,6 @@ def _time_in(metadata: Iterable[Any] | None) -> float | None:
             except ValueError:
                 return None
     return None
-
-
-def _may_retry(error: CallFailedError, why: GridError) -> bool:
-    """True when the site was not reached, or was lost before it answered, and when another try can
-    help. What the site itself says of being unavailable is an answer.
-    """
-    if error.code is not grpc.StatusCode.UNAVAILABLE:
-        return False
-    return why.may_retry and not is_from_site(error.metadata)
 
 
 def _metadata() -> tuple[tuple[str, str], ...] | None:

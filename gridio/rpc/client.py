@@ -28,8 +28,10 @@ CLIENT_OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     # The default waits up to two minutes after a long outage.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 200),
+    # Despite its name, how long one attempt to connect may take: three round trips of TCP and TLS
+    # over the worst of roads. It does not delay the next attempt after one that was refused.
+    ("grpc.min_reconnect_backoff_ms", 4_000),
     # A site that vanished without a word is noticed after a minute, also by a silent subscription.
     ("grpc.keepalive_time_ms", 40_000),
     ("grpc.keepalive_timeout_ms", 20_000),

@@ -49,15 +49,16 @@ class Session:
     """One stream, opened now. Belongs to the running loop; ``close`` ends it."""
 
     def __init__(self, converse: Callable[[], Call]) -> None:
-        self._call = converse()
+        # Only the two tasks know the call: the connection ends when nobody refers to it any more.
+        call = converse()
         self._outbox: Outbox[pb.Question] = Outbox()
         self._waiting: dict[int, asyncio.Future[pb.Answer]] = {}
         """Number -> who waits for its answer."""
         self._count = 0
         self._is_over = False
         loop = asyncio.get_running_loop()
-        self._reader = loop.create_task(self._read(), name="session-reader")
-        self._writer = loop.create_task(self._write(), name="session-writer")
+        self._reader = loop.create_task(self._read(call), name="session-reader")
+        self._writer = loop.create_task(self._write(call), name="session-writer")
 
     @property
     def is_over(self) -> bool:
@@ -94,7 +95,6 @@ class Session:
 
     async def close(self) -> None:
         """End the stream; whoever waits is told that the call was cancelled."""
-        self._call.cancel()
         self._reader.cancel()
         self._writer.cancel()
         await asyncio.gather(self._reader, self._writer, return_exceptions=True)
@@ -114,17 +114,17 @@ class Session:
         if self._waiting.pop(number, None) is not None and not self._is_over:
             self._outbox.put(pb.Question(number=number))
 
-    async def _read(self) -> None:
+    async def _read(self, call: Call) -> None:
         """Hand answers to those who wait, until the stream ends."""
         code: grpc.StatusCode
         details: str | None
         try:
-            async for message in self._call:
+            async for message in call:
                 for each in message.answers:
                     answer = self._waiting.pop(each.number, None)
                     if answer is not None and not answer.done():
                         answer.set_result(each)
-            code, details = await self._call.code(), await self._call.details()
+            code, details = await call.code(), await call.details()
         except grpc.aio.AioRpcError as error:
             code, details = error.code(), error.details()
         except asyncio.CancelledError:
@@ -132,13 +132,18 @@ class Session:
         except Exception as fault:
             # Whatever it was, a reader that ended in silence would leave its callers waiting.
             code, details = grpc.StatusCode.UNAVAILABLE, f"the connection broke ({fault})"
+        call.cancel()
         self._end(code, details)
 
-    async def _write(self) -> None:
-        """Send what is asked, until the stream ends; the reader learns why it did."""
-        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+    async def _write(self, call: Call) -> None:
+        """Send what is asked, until the stream ends; the reader learns why it did.
+
+        Also a cancellation is not kept: with it, this task would keep the call, and the connection.
+        """
+        ends = (grpc.aio.AioRpcError, asyncio.InvalidStateError, asyncio.CancelledError)
+        with contextlib.suppress(*ends):
             while questions := await self._outbox.take():
-                await self._call.write(pb.Questions(questions=questions))
+                await call.write(pb.Questions(questions=questions))
 
     def _end(self, code: grpc.StatusCode, details: str | None) -> None:
         self._is_over = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator
@@ -28,6 +29,7 @@ from gridio.clock import SystemClock
 from gridio.connections import IdentityNotProvenError, UnreachableError
 from gridio.logs import current_request, logging_context
 from gridio.rpc import calls, verbs
+from gridio.rpc.channel_wire import ChannelWire
 from gridio.rpc.client import GrpcSite
 from gridio.rpc.server import GridServer
 from tests.certificate_scenes import a_site, a_user, an_authority
@@ -44,6 +46,9 @@ from tests.rpc_scenes import (
 )
 
 pytestmark = pytest.mark.integration
+
+ONE_WAY_S = 0.2
+"""A satellite's road; making a connection with TLS takes several times as long."""
 
 
 @pytest.fixture
@@ -65,6 +70,99 @@ async def test_unreachable(scene: Scene) -> None:
     unknown = await refused(GrpcSite("no-such-host.invalid:7000", scene.ada, site="lab"))
     assert type(unknown) is UnreachableError
     assert "host name no-such-host.invalid" in str(unknown)
+
+
+async def test_a_door_that_never_was_open_is_knocked_at_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing listens and nothing ever did: also a commit is told so without a second try."""
+
+    async def wait(*_: object) -> None:
+        raise AssertionError("nobody is to be waited for")
+
+    monkeypatch.setattr(ChannelWire, "_reconnected", wait)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    connection = GrpcSite(f"127.0.0.1:{port}", scene.ada, site="lab")
+    with pytest.raises(UnreachableError, match="connection refused"):
+        await connection.calendar.commit("lab-1")
+    with pytest.raises(UnreachableError, match="connection refused"):
+        await anext(aiter(connection.calendar.subscribe()))
+    await connection.close()
+
+
+async def test_a_daemon_that_is_started_again_is_waited_for(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A door that was open before may open again within a call."""
+    lab = a_site(scene.authority, tmp_path, name="lab", now=SystemClock().now())
+    servers = [GridServer(scene.site, identify_by_map, address="127.0.0.1:0", credential=lab)]
+    await servers[0].start()
+    connection = GrpcSite(servers[0].endpoint, scene.ada, site="lab")
+    await connection.calendar.describe()
+    await servers[0].stop(grace_s=0.0)
+    ready = ChannelWire._reconnected
+
+    async def start_again(wire: ChannelWire, give_up_at: float) -> None:
+        servers.append(
+            GridServer(scene.site, identify_by_map, address=servers[0].endpoint, credential=lab)
+        )
+        await servers[1].start()
+        await ready(wire, give_up_at, RAW_DEADLINE_S)
+
+    monkeypatch.setattr(ChannelWire, "_reconnected", start_again)
+    assert (await connection.calendar.describe()).site == "lab"
+    await connection.close()
+    await servers[1].stop()
+
+
+async def test_a_daemon_that_stays_away_is_waited_for_once(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a call in vain the door counts as shut, and the next call says so at once."""
+    lab = a_site(scene.authority, tmp_path, name="lab", now=SystemClock().now())
+    server = GridServer(scene.site, identify_by_map, address="127.0.0.1:0", credential=lab)
+    await server.start()
+    connection = GrpcSite(server.endpoint, scene.ada, site="lab")
+    await connection.calendar.describe()
+    await server.stop(grace_s=0.0)
+    waits: list[float] = []
+
+    async def wait(_: ChannelWire, give_up_at: float) -> None:
+        waits.append(give_up_at)
+
+    monkeypatch.setattr(ChannelWire, "_reconnected", wait)
+    for _ in range(2):
+        with pytest.raises(UnreachableError, match="connection refused"):
+            await connection.calendar.describe()
+        assert len(waits) == verbs.DESCRIBE.attempts_max - 1
+    await connection.close()
+
+
+async def test_a_long_road_is_waited_for(scene: Scene) -> None:
+    """A connection over the other side of the world takes a second to be made, and is."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while content := await reader.read(1 << 16):
+                loop.call_later(ONE_WAY_S, writer.write, content)
+        writer.transport.abort()
+
+    async def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        near, far = await asyncio.open_connection("127.0.0.1", scene.server.port)
+        await asyncio.gather(carry(reader, far), carry(near, writer))
+        ended.set()
+
+    road = await asyncio.start_server(welcome, "127.0.0.1", 0)
+    connection = GrpcSite(f"127.0.0.1:{road.sockets[0].getsockname()[1]}", scene.ada, site="lab")
+    assert (await connection.calendar.describe()).site == "lab"
+    await connection.close()
+    await asyncio.wait_for(ended.wait(), RAW_DEADLINE_S)
+    road.close()
+    await road.wait_closed()
 
 
 async def test_server_that_speaks_no_tls(scene: Scene) -> None:
