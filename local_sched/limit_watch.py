@@ -111,6 +111,6 @@ class LimitWatch:
         pool = self._pools[job.class_name]
         pool.profile.advance(now)
         pool.profile.withdraw(job.nodes, now, until)
-        if pool.drains:
+        if pool.drains.are_any:
             pool.drains.occupied(job.node_mask, until, now)
         pool.backfill.room_vanished()

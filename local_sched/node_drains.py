@@ -48,17 +48,16 @@ class NodeDrain:
 class NodeDrains:
     """All drains of one class on its profile. Owned by its resource pool."""
 
-    __slots__ = ("_busy_until", "_down", "_drains", "_profile")
+    __slots__ = ("_busy_until", "_down", "_drains", "_profile", "are_any")
 
     def __init__(self, profile: AvailabilityProfile) -> None:
         self._profile = profile
         self._drains: dict[str, NodeDrain] = {}
+        self.are_any = False
+        """True where there is a drain to think of; almost never, and asked in every cycle."""
         self._busy_until: dict[int, Instant] = {}
         """Node -> end of the room of the job on it; only nodes of these drains."""
         self._down = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._drains)
 
     def __contains__(self, reservation_id: object) -> bool:
         return reservation_id in self._drains
@@ -79,6 +78,7 @@ class NodeDrains:
         what runs; ``down``: nodes that have failed.
         """
         self._drains[drain.reservation_id] = drain
+        self.are_any = True
         drain.kept_from = dict.fromkeys(bits(drain.mask), drain.start)
         for mask, until in jobs:
             self._busy_until.update(dict.fromkeys(bits(mask & drain.mask), until))
@@ -88,6 +88,7 @@ class NodeDrains:
     def drop(self, reservation_id: str) -> None:
         """The reservation is over or cancelled; its drain is free again."""
         drain = self._drains.pop(reservation_id)
+        self.are_any = bool(self._drains)
         self._withhold(drain, drain.excused.bit_count())
         for node, kept in drain.kept_from.items():
             self._release(1, kept, drain.start)

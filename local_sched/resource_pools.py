@@ -16,6 +16,7 @@ from gridcore.node_sets import lowest_bits
 from gridcore.profile import AvailabilityProfile
 from local_sched.backfill import Backfill, BackfillRule
 from local_sched.compression import FAR
+from local_sched.drain_filling import fill_drains
 from local_sched.job_queue import JobQueue
 from local_sched.jobs import Job
 from local_sched.node_drains import NodeDrain, NodeDrains
@@ -122,6 +123,13 @@ class ResourcePool:
         key = self.queue.order.key
         return sorted([*self.queue.jobs, *self.set_aside], key=lambda job: key(job, now))
 
+    def serve(self, now: Instant) -> list[Job]:
+        """The jobs of the open queue that start now, out of it and booked; the queue is in order."""
+        if not self.drains.are_any:
+            return self.backfill.cycle(self.queue, now)
+        self.drains.settle(now)
+        return self.backfill.cycle(self.queue, now) + fill_drains(self, now)
+
     def move_shortpool(self, block: ShortpoolBlock, now: Instant) -> None:
         """Let the block follow time; the queue is planned anew behind it."""
         self.backfill.give_up_all(self.queue.jobs)
@@ -134,7 +142,8 @@ class ResourcePool:
         Until the next cycle, which moves it anyway; booking what was found needs the room. Drains
         come before anybody's search as well.
         """
-        self.drains.settle(now)
+        if self.drains.are_any:
+            self.drains.settle(now)
         block = self.shortpool
         if block is None:
             return
@@ -204,7 +213,7 @@ class ResourcePool:
         before the drain began is kept wherever there is room.
         """
         names, drains = self._named_nodes(), self.drains
-        if not drains:
+        if not drains.are_any:
             return lowest_bits(names.idle, job.nodes)
         own = drains.own(job.reservation_id) if job.reservation_id else None
         if own is not None:
@@ -223,13 +232,13 @@ class ResourcePool:
             raise ConflictError(f"{job} is to start, and too few of its nodes are idle")
         names.idle &= ~mask
         job.node_mask = mask
-        if self.drains:
+        if self.drains.are_any:
             self.drains.occupied(mask, job.room_until, now)
 
     def give_back_nodes(self, job: Job, now: Instant) -> None:
         """A job is over; its room was given back before."""
         self._named_nodes().give_back(job.node_mask)
-        if self.drains:
+        if self.drains.are_any:
             self.drains.vacated(job.node_mask, now)
 
     def count_idle(self, now: Instant, unused: int) -> None:
@@ -237,7 +246,7 @@ class ResourcePool:
         used yet, and without those that drain.
         """
         idle = self._named_nodes().idle
-        if self.drains:
+        if self.drains.are_any:
             idle &= ~self.drains.closed(now)
         self.backfill.idle = idle.bit_count() - unused
 

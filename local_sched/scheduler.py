@@ -29,7 +29,6 @@ from gridcore.instants import Instant
 from gridcore.jobs import JobState
 from gridcore.profile import AvailabilityProfile
 from local_sched.compression import FAR
-from local_sched.drain_filling import fill_drains
 from local_sched.eligibility import Allowance, sort_out
 from local_sched.fixed_nodes import end_drains
 from local_sched.invariants import check_scheduler
@@ -268,11 +267,7 @@ class LocalScheduler:
             queue.sort(now)
         if pool.shortpool is not None:
             pool.move_shortpool(pool.shortpool, now)
-        pool.drains.settle(now)
-        started = pool.backfill.cycle(queue, now)
-        if pool.drains:
-            started += fill_drains(pool, now)
-        for job in started:
+        for job in pool.serve(now):
             self._start(pool, job, now)
             starts.append(job)
 
