@@ -124,7 +124,7 @@ class ResourcePool:
         return sorted([*self.queue.jobs, *self.set_aside], key=lambda job: key(job, now))
 
     def serve(self, now: Instant) -> list[Job]:
-        """The jobs of the open queue that start now, out of it and booked; the queue is in order."""
+        """The jobs of the open queue that start now: booked, and out of it. It must be in order."""
         if not self.drains.are_any:
             return self.backfill.cycle(self.queue, now)
         self.drains.settle(now)
