@@ -145,6 +145,8 @@ class Receiving:
 
     async def _fetch(self, giver: SitePort, area: str, view: JobView, handover: Handover) -> str:
         """Every file that is handed over, as far as it has not arrived before."""
+        if not handover.files:
+            return ""
         own, own_area = self._own_port(view), view.spec.reservation_id
         there = await what_is_there(own, own_area)
         for handed in handover.files:

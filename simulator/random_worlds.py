@@ -12,6 +12,7 @@ from simulator.chance import Chance
 from simulator.lives import CrashPoint, PointKind
 from simulator.local_users import LocalWish
 from simulator.network import Weather
+from simulator.random_pipelines import PIPELINES, with_pipelines
 from simulator.simulated_laptop import LaptopPlan, TripWish
 from simulator.simulated_site import SitePlan
 from simulator.troubles import Trouble, TroubleKind
@@ -34,10 +35,15 @@ CHANGES: Final = 0.35
 
 
 def random_plan(
-    seed: int, *, sites_most: int = 20, loss: float = 0.5, changes: float = CHANGES
+    seed: int,
+    *,
+    sites_most: int = 20,
+    loss: float = 0.5,
+    changes: float = CHANGES,
+    pipelines: float = PIPELINES,
 ) -> WorldPlan:
     """The world of this seed. ``loss``: the most that its network loses, of each message;
-    ``changes``: how many of the trips are amended.
+    ``changes``: how many of the trips are amended; ``pipelines``: how many of the others are.
     """
     chance = Chance(seed, "plan")
     count = chance.whole(SITES_LEAST, max(SITES_LEAST, sites_most))
@@ -51,6 +57,9 @@ def random_plan(
     # From a source of its own, so that all else is as in a world without changes.
     laptops = tuple(
         _changing(Chance(seed, f"changes {each.name}"), each, sites, changes) for each in laptops
+    )
+    laptops = tuple(
+        with_pipelines(Chance(seed, f"pipelines {each.name}"), each, pipelines) for each in laptops
     )
     return WorldPlan(
         seed=seed,

@@ -67,7 +67,12 @@ class JobEntry:
     job_id: str
     request: tuple[str, str]
     nodes: int
+    reservation_id: str = ""
+    """Inside which it was submitted."""
     starting: JobStarting | None = None
+    started_s: float | None = None
+    over_s: float | None = None
+    """Seconds of the world at which its start and its end were stored."""
     is_running: bool = False
     over: JobOver | None = None
 
@@ -113,11 +118,13 @@ class SiteLedger:
                     self._accepted(event)
                 case JobStarting():
                     self.jobs[event.job_id].starting = event
+                    self.jobs[event.job_id].started_s = self._loop.time()
                     self._check_job_room(event)
                 case JobRunning():
                     self.jobs[event.job_id].is_running = True
                 case JobOver():
                     self.jobs[event.job_id].over = event
+                    self.jobs[event.job_id].over_s = self._loop.time()
                 case _:
                     continue
 
@@ -137,7 +144,9 @@ class SiteLedger:
         key = event.owner, event.spec.request_id
         if any(each.request == key for each in self.jobs.values()):
             self._chronicle.broken(TWICE, f"{self.site}: job {key[1]} is queued twice", self.site)
-        self.jobs[event.job_id] = JobEntry(event.job_id, key, event.spec.nodes)
+        self.jobs[event.job_id] = JobEntry(
+            event.job_id, key, event.spec.nodes, reservation_id=event.spec.reservation_id
+        )
 
     # -- sums --------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from gridcore.errors import GridError
 from gridcore.itineraries import Itinerary, TripState
 from gridcore.reservations import ReservationState, TripRef
 from simulator.lives import first_fault
+from simulator.pipeline_checkers import check_order, is_a_chain, lost_by_failure, stages_of
 from simulator.site_ledger import DONE, Promise
 from simulator.virtual_clock import WORLD_BEGIN
 
@@ -40,6 +41,8 @@ class TripBooks:
 
     trip_id: str
     legs: list[tuple[CheckedSite, Promise]] = field(default_factory=list)
+    stages: tuple[str, ...] = ()
+    """Of a pipeline, in order."""
 
     def kept(self) -> list[tuple[CheckedSite, Promise]]:
         """Legs that are committed, or were and ran to their end."""
@@ -53,7 +56,7 @@ class TripBooks:
         """The same without the sites that the newest attempt has no part for."""
         newest = max((trip_of(each) for _, each in self.kept()), key=lambda trip: trip.attempt)
         legs = [each for each in self.legs if each[0].name in newest.participants]
-        return TripBooks(self.trip_id, legs)
+        return TripBooks(self.trip_id, legs, self.stages)
 
     def outcome(self) -> str:
         """What became of it: whole, with all legs of one attempt; never half old and half new."""
@@ -61,6 +64,9 @@ class TripBooks:
         if not kept:
             return ABORTED
         attempts = {trip_of(each).attempt for _, each in kept}
+        if self.stages:
+            is_whole = len(attempts) == 1 and is_a_chain(self.stages, kept)
+            return WHOLE if is_whole else TORN
         starts = {each.reservation.start for _, each in kept}
         there = sorted(site.name for site, _ in kept)
         is_whole = there == sorted(trip_of(kept[0][1]).participants)
@@ -77,9 +83,11 @@ def trip_of(promise: Promise) -> TripRef:
 def trips_of(world: CheckedWorld) -> dict[str, TripBooks]:
     """All trips that any site ever held a leg of."""
     trips: dict[str, TripBooks] = {}
+    stages = stages_of(world)
     for site in world.sites.values():
         for trip_id, promise in site.ledger.of_trips():
-            trips.setdefault(trip_id, TripBooks(trip_id)).legs.append((site, promise))
+            books = trips.setdefault(trip_id, TripBooks(trip_id, stages=stages.get(trip_id, ())))
+            books.legs.append((site, promise))
     return trips
 
 
@@ -94,6 +102,7 @@ def check_trips(world: CheckedWorld, record: WorldRecord | None, *, is_final: bo
             undone[trip_id] = story.is_undoing or was_undone
     for trip_id, books in trips_of(world).items():
         outcome = books.outcome()
+        check_order(world, trip_id, books.stages, books.legs)
         if record is not None and not is_final:
             record.outcomes[trip_id] = outcome
         if outcome != TORN or (undone.get(trip_id) and not is_final):
@@ -133,8 +142,10 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
         and trip_of(each).attempt == newest.attempt
         and each.state is not ReservationState.SUPERSEDED
     ]
-    if len(lost) + len(kept) - len(stale) != len(newest.participants):
+    if len(lost) + len(kept) - len(stale) != (len(books.stages) or len(newest.participants)):
         return ""
+    if books.stages and lost_by_failure(lost):
+        return "a stage failed, and those behind it were let go"
     if is_cancelled:
         released = [each.since(ReservationState.RELEASED) or 0.0 for _, each in lost]
         starts = [start_s(site, each) for site, each in kept]

@@ -15,7 +15,7 @@ from gridcore.itineraries import InputWay, Itinerary, Leg
 from gridcore.jobs import Companion, JobSpec, JobView
 from gridcore.metajobs import Metajob
 from gridcore.ports import SitePort
-from gridcore.reservations import Decline
+from gridcore.reservations import Decline, ReservationState
 from gridcore.tasks import TaskSpec
 from travel_agent.news import Listener, News, Step, deaf
 from travel_agent.reports import in_its_zone
@@ -99,6 +99,15 @@ class LegWork:
         files = [each for staged in task.stage_in for each in files_of(staged, base)]
         port = self._site(leg)
         return await send_all(port, leg.reservation_id, files, place=leg.name, listener=self._tell)
+
+    async def is_over(self, leg: Leg) -> bool:
+        """True when the leg's time has gone by, as its site says."""
+        kept = await self._site(leg).reservations(everybody=False)
+        found = next((each for each in kept if each.reservation_id == leg.reservation_id), None)
+        if found is None or found.state is not ReservationState.COMPLETED:
+            return False
+        self._tell(News(step=Step.NOTE, place=leg.name, text="its time is over; it ran nothing"))
+        return True
 
     def is_relayed(self, leg: Leg, itinerary: Itinerary) -> bool:
         """True for a stage whose input this laptop has to bring before its job can be queued."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gridcore.errors import GridError, InputError
+from gridcore.errors import ConflictError, GridError, InputError
 from gridcore.itineraries import Itinerary, Leg, TripState
 from gridcore.metajobs import Metajob
 from gridcore.trip_wishes import TripEvent
@@ -118,7 +118,13 @@ async def queue_jobs(
             if leg.reservation_id not in sent:
                 await log.write(FilesSent(leg=leg.name, reservation_id=leg.reservation_id or ""))
             return leg
-        view = await work.submit(leg, itinerary)
+        try:
+            view = await work.submit(leg, itinerary)
+        except ConflictError:
+            # A stage of a pipeline, or a whole trip, may be over before the laptop comes back.
+            if not await work.is_over(leg):
+                raise
+            return leg
         await log.write(JobSubmitted(leg=leg.name, job_id=view.job_id))
         return replace(leg, job_id=view.job_id)
 

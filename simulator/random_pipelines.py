@@ -1,0 +1,67 @@
+"""Pipelines among the wishes of a random world: chains over the sites that a wish names.
+
+Drawn from chances of their own, so that the worlds of old seeds keep everything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from gridcore.machines import Stage
+from gridcore.metajobs import Metajob, UsagePattern
+from simulator.chance import Chance
+from simulator.simulated_laptop import LaptopPlan, TripWish
+from travel_agent.searches import SearchChoice
+
+PIPELINES: Final = 0.25
+"""Share of the wishes that become pipelines."""
+STAGE_MOST_S: Final = 90
+TRANSFER_MOST_S: Final = 30
+
+
+def with_pipelines(chance: Chance, laptop: LaptopPlan, share: float) -> LaptopPlan:
+    """Some wishes that are never changed become chains; a search that probes cannot book them."""
+    if laptop.search is SearchChoice.PROBE:
+        return laptop
+    wishes = tuple(
+        _as_chain(chance, wish) if wish.change is None and chance.happens(share) else wish
+        for wish in laptop.wishes
+    )
+    return replace(laptop, wishes=wishes)
+
+
+def _as_chain(chance: Chance, wish: TripWish) -> TripWish:
+    """Its sites one after the other, sometimes back to the first, sometimes with a choice."""
+    job = wish.metajob
+    places = [(each.machine,) for each in job.machines]
+    if chance.happens(0.5):
+        places.append(places[0])
+    nodes = {each.machine: each.nodes_min for each in job.machines}
+    stages = []
+    for number, place in enumerate(places):
+        machine = place[0]
+        others = [each for each in nodes if each != machine and nodes[each] == nodes[machine]]
+        stages.append(
+            Stage(
+                name=f"stage{number}",
+                machines=(machine, *others) if chance.happens(0.4) else (machine,),
+                nodes=nodes[machine],
+                duration_s=chance.whole(20, STAGE_MOST_S),
+                transfer_s=chance.whole(0, TRANSFER_MOST_S) if number else 0,
+                slack_s=chance.whole(0, 600) if number and chance.happens(0.3) else None,
+            )
+        )
+    span_s = sum(stage.duration_s + stage.transfer_s for stage in stages)
+    chain = Metajob(
+        name=job.name,
+        usage_pattern=UsagePattern.PIPELINE,
+        nodes_total=max(stage.nodes for stage in stages),
+        machines=job.machines,
+        duration_s=job.duration_s,
+        earliest_start=job.earliest_start,
+        latest_end=job.earliest_start + span_s + chance.whole(0, 900),
+        task=job.task,
+        stages=tuple(stages),
+    )
+    return replace(wish, metajob=chain)
