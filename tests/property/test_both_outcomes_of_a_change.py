@@ -15,7 +15,7 @@ from gridcore.reservations import Reservation, ReservationEvent, ReservationStat
 from tests.builders import a_calendar, a_request, carry_out
 
 NODES = 6
-SECONDS = range(50, 400)
+SECONDS = range(50, 180)
 TRIP = TripRef(trip_id="trip", leg="leg", participants=("lab",), ends_at=1000)
 
 steps = st.lists(
@@ -23,10 +23,10 @@ steps = st.lists(
         st.sampled_from(["book", "change", "change", "commit", "let go", "cancel", "time"]),
         st.integers(0, 7),
         st.integers(1, NODES),
-        st.integers(50, 300),
-        st.integers(1, 100),
+        st.integers(50, 110),
+        st.integers(10, 60),
     ),
-    max_size=30,
+    min_size=4, max_size=30,
 )
 
 
