@@ -1,4 +1,4 @@
-"""The two worlds of the resource manager contract: this machine, and a simulated one.
+"""The worlds of the resource manager contract: this machine, a real Slurm, and a simulated one.
 
 A world lets a test say what a task does (how long, which exit code, what it prints) without saying
 how, and passes the time while an event is awaited: the real one by waiting, the simulated one by
@@ -29,6 +29,8 @@ from local_sched.resource_managers.simulated import (
     SimulatedResourceManager,
     SimulatedRun,
 )
+from local_sched.resource_managers.slurm import SlurmResourceManager
+from local_sched.resource_managers.slurm_commands import SlurmCommands
 
 NODES = (NodeDescription(name="n1", features=("big",)), NodeDescription(name="n2"))
 PATIENCE_S = 30.0
@@ -112,7 +114,7 @@ class HostWorld:
         self._dropped: list[ResourceManager] = []
         self.manager: ResourceManager = self._open()
 
-    def _open(self) -> HostResourceManager:
+    def _open(self) -> ResourceManager:
         return HostResourceManager(root=self._root, clock=self.clock, nodes=NODES)
 
     def order(
@@ -152,6 +154,19 @@ class HostWorld:
         await Listener(self).until_over(*left)
         for manager in [*self._dropped, self.manager]:
             await manager.close()
+
+
+class SlurmWorld(HostWorld):
+    """A real Slurm of one host, whose nodes are called like ours."""
+
+    def __init__(self, root: Path, conf: Path) -> None:
+        self._commands = SlurmCommands(conf=conf)
+        super().__init__(root)
+
+    def _open(self) -> ResourceManager:
+        return SlurmResourceManager(
+            root=self._root, clock=self.clock, nodes=NODES, commands=self._commands
+        )
 
 
 class SimulatedWorld:

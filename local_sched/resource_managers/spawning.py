@@ -12,7 +12,7 @@ from local_sched.resource_managers.supervisor import SIGNALS
 
 LOG_NAME = "supervisor.log"
 LOG_TAIL_CHARACTERS = 200
-_BOOT = (
+BOOT = (
     "import sys; sys.path.append(sys.argv[1]);"
     "from local_sched.resource_managers.supervisor import main; main(sys.argv[2])"
 )
@@ -25,7 +25,7 @@ def spawn_supervisor(folder: Path) -> int:
     log = str(folder / LOG_NAME)
     return os.posix_spawn(
         sys.executable,
-        [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, str(package_root), str(folder)],
+        [sys.executable, "-I", "-S", "-X", "utf8", "-c", BOOT, str(package_root), str(folder)],
         {name: value for name, value in os.environ.items() if name == "LD_LIBRARY_PATH"},
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -1,8 +1,10 @@
-"""What every resource manager promises, shown on real processes and on the simulated machine."""
+"""What every resource manager promises, shown on real processes, on a real Slurm where one can be
+started, and on the simulated machine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +12,13 @@ import pytest
 
 from gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
 from local_sched.resource_managers.base import EndReason, OutputStream, TaskEventKind
+from tests.batch_worlds import real_system
 from tests.resource_manager_worlds import (
     NODES,
     HostWorld,
     Listener,
     SimulatedWorld,
+    SlurmWorld,
     World,
     read_all,
 )
@@ -23,10 +27,21 @@ LONG_S = 600.0
 """The run of a task that only ends when it is ended."""
 
 
-@pytest.fixture(params=["host", "simulated"])
+@pytest.fixture(scope="module")
+def slurm_conf() -> Iterator[Path]:
+    """A Slurm for all tests of this file; they are skipped, loudly, where there is none."""
+    with real_system("slurm") as options:
+        yield Path(options.environment["SLURM_CONF"])
+
+
+@pytest.fixture(params=["host", "slurm", "simulated"])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     """Each world in turn, with an open manager."""
-    made: World = HostWorld(tmp_path) if request.param == "host" else SimulatedWorld()
+    made: World
+    if request.param == "slurm":
+        made = SlurmWorld(tmp_path, request.getfixturevalue("slurm_conf"))
+    else:
+        made = HostWorld(tmp_path) if request.param == "host" else SimulatedWorld()
     assert await made.manager.recover() == []
     yield made
     await made.close()
