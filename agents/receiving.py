@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -127,12 +127,14 @@ class Receiving:
             if self._agent.clock.now() > deadline:
                 return f"{format_utc(deadline)} was too late to start: {why}"
             try:
-                area, state = await _ask_about(giver, trip, handover.leg)
-                if state is JobState.COMPLETED:
-                    return await self._fetch(giver, area, view, handover)
-                if state is not None and state.is_over:
-                    return f"{before} ended as {state}"
-                why = f"{before} has not ended" if state else f"{before} has no job"
+                stage = await _ask_about(giver, trip, handover.leg)
+                if stage.job is JobState.COMPLETED:
+                    return await self._fetch(giver, stage.area, view, handover)
+                if stage.job is not None and stage.job.is_over:
+                    return f"{before} ended as {stage.job}"
+                if stage.job is None and stage.is_over:
+                    return f"{before} ran nothing"
+                why = f"{before} has not ended" if stage.job else f"{before} has no job"
             except _TimeOverError:
                 why = f"the files of {before} were still on their way"
                 continue
@@ -209,15 +211,28 @@ class _TimeOverError(GridError):
     """The job does not wait any more, or could no longer start."""
 
 
-async def _ask_about(giver: SitePort, trip: TripRef, leg: str) -> tuple[str, JobState | None]:
-    """The area of another leg of the trip and where its job stands; ``None``: it has none."""
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """Where the stage before stands."""
+
+    area: str
+    job: JobState | None
+    """``None``: it has none, or none any more."""
+    is_over: bool
+    """Its time has gone by: no job will come."""
+
+
+async def _ask_about(giver: SitePort, trip: TripRef, leg: str) -> _Stage:
     answer = await giver.query(LEG_QUESTION, {"trip": trip.trip_id, "leg": leg})
-    if not isinstance(answer, dict):
-        raise UnavailableError("the site answers in an unknown way")
-    area, state = answer.get("reservation"), answer.get("state")
-    if not isinstance(area, str) or not (state is None or state in set(JobState)):
-        raise UnavailableError("the site answers in an unknown way")
-    return area, None if state is None else JobState(state)
+    match answer:
+        case {"reservation": str(area), "state": None, "is_over": bool(is_over)}:
+            return _Stage(area, None, is_over)
+        case {"reservation": str(area), "state": str(state), "is_over": bool(is_over)} if (
+            state in set(JobState)
+        ):
+            return _Stage(area, JobState(state), is_over)
+        case _:
+            raise UnavailableError("the site answers in an unknown way")
 
 
 def _destination(handed: HandedFile, path: str) -> str:
@@ -250,8 +265,24 @@ def leg_for(agent: NodeAgent, caller: Caller, trip_id: str, leg: str) -> dict[st
     # A leg that was released is another one now, or none; unless it was its own job that failed.
     for kept in reversed(legs):
         area = kept.reservation_id
-        jobs = [view for view in agent.jobs.views.values() if view.spec.reservation_id == area]
-        state = jobs[-1].state if jobs else None
+        state = _job_state(agent, area)
         if kept.state in _KEPT or (kept.state is ReservationState.RELEASED and state in _FAILED):
-            return {"reservation": area, "state": None if state is None else state.value}
+            return {
+                "reservation": area,
+                "state": None if state is None else state.value,
+                "is_over": kept.state is not ReservationState.COMMITTED,
+            }
     raise NotFoundError(f"{agent.calendar.site} has no leg {leg[:64]!r} of such a trip")
+
+
+def _job_state(agent: NodeAgent, area: str) -> JobState | None:
+    """Where the latest job of a leg stands. One that was cancelled before it began does not count:
+    a change of the trip exchanges jobs.
+    """
+    states = [
+        view.state
+        for view in agent.jobs.views.values()
+        if view.spec.reservation_id == area
+        and (view.state is not JobState.CANCELLED or view.started_at is not None)
+    ]
+    return states[-1] if states else None

@@ -18,6 +18,7 @@ from gridcore.metajobs import Metajob
 from gridcore.reservations import ReservationState
 from gridcore.timetext import format_utc
 from tests.fault_world import NOW, START, Fault, FaultWorld, LaptopDied, Mishap
+from travel_agent.changing import TripChange
 from travel_agent.metajob_files import parse_metajob
 
 CHAINS = {
@@ -122,3 +123,20 @@ async def test_one_wrong_message_leaves_a_chain_whole_or_absent(
         if why and (resume or "log says" not in why):
             wrong.append(f"{mishap}: {why}; it had said {result!r}")
     assert wrong == []
+
+
+async def test_a_chain_is_changed_as_a_whole(tmp_path: Path) -> None:
+    """``gur amend``: later stages move with the first; when a stage moves to another site, the
+    waiting job behind it is exchanged for one that fetches from there.
+    """
+    world = FaultWorld(tmp_path, "alpha", "beta", "gamma")
+    agent = world.laptop()
+    trip = await agent.book(a_chain(("alpha", "beta")))
+    later = await agent.amend(trip.trip_id, TripChange(earliest_start=START + 100))
+    assert [leg.start - START for leg in later.itinerary.legs] == [100, 165]
+    assert [leg.job_id for leg in later.itinerary.legs] == [leg.job_id for leg in trip.legs]
+    moved = await agent.amend(trip.trip_id, TripChange(metajob=a_chain(("gamma", "beta"))))
+    assert [leg.site for leg in moved.itinerary.legs] == ["gamma", "beta"]
+    waiting = [job for job in world.sites["beta"].jobs.values() if not job.state.is_over]
+    assert [job.spec.handover and job.spec.handover.site for job in waiting] == ["gamma"]
+    assert world.live_legs()["alpha"] == []

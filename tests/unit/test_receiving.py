@@ -87,11 +87,17 @@ class TwoSites:
         return kept
 
     async def job(
-        self, site: str, kept: Reservation, *, by: Caller = KENNETH, **others: Any
+        self,
+        site: str,
+        kept: Reservation,
+        *,
+        by: Caller = KENNETH,
+        attempt: int = 1,
+        **others: Any,
     ) -> str:
         """A job inside a leg."""
         spec = JobSpec(
-            request_id=f"{kept.reservation_id}.job",
+            request_id=f"{kept.reservation_id}.job.{attempt}",
             name="job",
             account=by.login,
             nodes=1,
@@ -265,6 +271,33 @@ async def test_a_failed_stage_fails_the_next(tmp_path: Path) -> None:
         )
 
 
+async def test_a_job_that_is_exchanged_before_it_began_breaks_nothing(tmp_path: Path) -> None:
+    """A change of the trip cancels the first stage's job and queues another in its place: the
+    second stage waits for that one.
+    """
+    async with two_sites(tmp_path) as grid:
+        first, second = await a_chain(grid)
+        await grid.left.desk().cancel_job(first)
+        await grid.pass_time(NOW + 35)
+        assert grid.right.view(second).state is JobState.QUEUED
+        (kept,) = grid.left.agent.calendar.reservations.values()
+        grid.left.runs["2.left"] = 20
+        await grid.job("left", kept, attempt=2)
+        await grid.pass_time(SECOND_START + 1)
+        assert grid.right.view(second).state is JobState.RUNNING
+
+
+async def test_a_stage_that_ran_nothing_has_nothing_to_hand_over(tmp_path: Path) -> None:
+    """When its time is over and no job ever came, nobody waits for one."""
+    async with two_sites(tmp_path) as grid:
+        await grid.leg("left", "first", NOW + 20)
+        second = await grid.leg("right", "second", SECOND_START)
+        job = await grid.job("right", second, handover=HANDOVER)
+        await grid.pass_time(SECOND_START - 10)
+        view = grid.right.view(job)
+        assert (view.state, view.reason) == (JobState.FAILED, "stage first at left ran nothing")
+
+
 async def test_a_failure_goes_down_the_whole_chain(tmp_path: Path) -> None:
     """The third stage hears from the second one's site that it failed, although that leg is
     released by then.
@@ -331,7 +364,7 @@ async def test_only_a_site_that_travels_with_the_trip_may_read_a_leg(tmp_path: P
         assert (file.path, file.size_bytes, file.mode) == ("field.dat", 2000, 0o640)
         assert [each.content async for each in friend.get_file(area, "field.dat", 1990)]
         answer = await friend.query(LEG_QUESTION, question)
-        assert answer == {"reservation": area, "state": "QUEUED"}
+        assert answer == {"reservation": area, "state": "QUEUED", "is_over": False}
         with pytest.raises(GridError):
             await friend.put_file(area, "field.dat", _once(b"no"), mode=0o600, sha256="")
         strangers = [
