@@ -26,7 +26,8 @@ steps = st.lists(
         st.integers(50, 110),
         st.integers(10, 60),
     ),
-    min_size=4, max_size=30,
+    min_size=4,
+    max_size=30,
 )
 
 
