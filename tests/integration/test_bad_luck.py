@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import pty
+import resource
 import select
 import signal
 import struct
@@ -180,6 +181,27 @@ def test_a_site_that_is_dead_when_it_is_probed(grid: GridWorld, tmp_path: Path) 
     assert said.code == 4
     assert "beta" in said.faults[0]
     assert grid.holds() == []
+
+
+@pytest.mark.parametrize("search", ["sweep", "probe"])
+def test_a_site_whose_disk_is_full(grid: GridWorld, tmp_path: Path, search: str) -> None:
+    """It cannot promise what it cannot write down: one line that says so, exit code 4, the other
+    site is let go, and the site ends rather than forget. With room again it has kept its word.
+    """
+    state = grid.new_state()
+    kept = json.loads(grid.gur("book", far_away(grid, tmp_path), "--json", state=state).out)
+    resource.prlimit(grid.pid("beta"), resource.RLIMIT_FSIZE, (0, 0))
+    late = grid.new_state()
+    said = grid.gur("book", far_away(grid, tmp_path), "--search", search, state=late)
+    assert said.code == 4
+    assert "cannot write the journal" in said.faults[0]
+    grid.kill("beta")
+    grid.start("beta")
+    for trip in (late / "trips").iterdir():
+        assert grid.gur("resume", trip.name, state=late).code == 0
+    check_nothing_left(grid, late)
+    told = json.loads(grid.gur("status", kept["trip"], "--json", state=state).out)
+    assert told["state"] == "BOOKED"
 
 
 def in_a_terminal(grid: GridWorld, state: Path, *words: str, **more: str) -> Said:
