@@ -9,7 +9,8 @@ from typing import Any
 from gridcore.callers import Caller
 from gridcore.reservations import Decline, Reservation
 from manager.merging import ChildRoom, distribute
-from simulator.tree_world import TreeManager, TreeShape, TreeSite, TreeWorld
+from simulator.tree_site import TreeSite
+from simulator.tree_world import TreeManager, TreeShape, TreeWorld
 from simulator.virtual_loop import VirtualLoop, run_virtual
 from tests.builders import a_request
 
