@@ -8,6 +8,7 @@ from bench import (
     booking_bench,
     contention_bench,
     imprecise_bench,
+    inquiry_bench,
     journal_bench,
     profile_cost,
     replay_bench,
@@ -24,6 +25,7 @@ BENCHMARKS = (
     journal_bench.measure,
     rpc_bench.measure,
     booking_bench.measure,
+    inquiry_bench.measure,
     staging_bench.measure,
     contention_bench.measure,
 )

@@ -27,9 +27,8 @@ SITES = ("alpha", "beta", "gamma")
 ECHO = "/bench.Echo/Echo"
 
 
-async def serve(folder: Path) -> None:
-    """One site's process: a bare echo beside the real daemon; ends with its standard input."""
-    credential = load_credential(folder / "credential")
+def bare_echo(credential: Credential) -> tuple[grpc.aio.Server, int]:
+    """A server that gives back what it gets, by gRPC alone, and its port; not started yet."""
     bare = grpc.aio.server(options=SERVER_OPTIONS)
 
     async def echo(content: bytes, _: object) -> bytes:
@@ -43,7 +42,13 @@ async def serve(folder: Path) -> None:
     secrets = grpc.ssl_server_credentials(
         [(credential.key_pem, credential.cert_pem)], credential.root_pem, True
     )
-    sys.stdout.write(f"{bare.add_secure_port('127.0.0.1:0', secrets)}\n")
+    return bare, bare.add_secure_port("127.0.0.1:0", secrets)
+
+
+async def serve(folder: Path) -> None:
+    """One site's process: a bare echo beside the real daemon; ends with its standard input."""
+    bare, port = bare_echo(load_credential(folder / "credential"))
+    sys.stdout.write(f"{port}\n")
     await bare.start()
     daemon = asyncio.create_task(run_agent(load_site_config(folder / "site.toml")))
     await asyncio.to_thread(sys.stdin.read)
