@@ -68,8 +68,21 @@ class Receiving:
         self._group: asyncio.TaskGroup | None = None
 
     def open(self, group: asyncio.TaskGroup) -> None:
-        """Files are fetched by tasks of ``group`` from now on."""
+        """Files are fetched by tasks of ``group`` from now on; a leg that a crash left behind
+        after its job had failed is released.
+        """
         self._group = group
+        reservations = self._agent.calendar.reservations
+        for view in self._agent.jobs.views.values():
+            kept = reservations.get(view.spec.reservation_id)
+            failed = view.state is JobState.FAILED and view.started_at is None
+            if (
+                view.spec.handover is not None
+                and failed
+                and kept is not None
+                and kept.state.is_live
+            ):
+                group.create_task(self._let_go(view), name="handover")
 
     def look(self) -> None:
         """Begin whatever waits and is not under way: after a submission, and after a restart."""

@@ -166,6 +166,18 @@ async def test_a_restart_goes_on_and_forgets_nothing(tmp_path: Path) -> None:
         assert grid.connections == asked
 
 
+async def test_a_crash_between_failing_and_letting_go_leaves_no_leg_behind(tmp_path: Path) -> None:
+    """The job's failure was journaled, the release of its leg was not: the next start does it."""
+    async with two_sites(tmp_path) as grid, asyncio.TaskGroup() as group:
+        _, second = await a_chain(grid)
+        await grid.right.agent.runner.give_up(second, "it cannot be")
+        assert grid.right.agent.calendar.live()
+        await grid.right.restart()
+        grid.right.agent.receiving.open(group)
+        await grid.pass_time(NOW + 5)
+        assert not grid.right.agent.calendar.live()
+
+
 async def test_a_cancelled_job_is_no_longer_waited_for(tmp_path: Path) -> None:
     """Nothing is fetched for it, and nobody is left asking."""
     async with two_sites(tmp_path) as grid:

@@ -13,11 +13,12 @@ from rich.console import Console
 from gridcore.errors import InputError
 from gridcore.handovers import HandedFile, Handover
 from gridcore.instants import Interval
-from gridcore.itineraries import InputWay, Itinerary, Leg, Transport, TripState
+from gridcore.itineraries import InputWay, Itinerary, Leg, LegState, Transport, TripState
 from gridcore.metajobs import Metajob, StagedFile, TaskSpec, UsagePattern
 from gridio.connections import SiteConnection
 from tests.metajob_builders import SC2004, machine, metajob, stage
 from travel_agent.rendering import input_lines, itinerary_json, itinerary_table
+from travel_agent.reports import LegLook, report_on
 from travel_agent.searching import Destination
 from travel_agent.stages import check_stages, handover_of, neighbours, with_inputs
 
@@ -141,3 +142,25 @@ def test_people_and_scripts_see_stage_and_machine() -> None:
     assert [(leg["leg"], leg["machine"]) for leg in legs] == [("s0", "a"), ("s1", "b")]
     assert [leg.get("input_by") for leg in legs] == [None, "sites"]
     assert "input_by" not in legs[0]
+
+
+def test_a_pipeline_runs_between_its_stages() -> None:
+    """From the first start to the last end it is RUNNING, also while no job runs; the spread of
+    starts that were never meant to be the same is not shown.
+    """
+    job = a_pipeline("a", "b")
+    trip = replace(booked(job), state=TripState.BOOKED)
+    states = [
+        ([LegState.BOOKED, LegState.BOOKED], TripState.BOOKED),
+        ([LegState.COMPLETED, LegState.BOOKED], TripState.RUNNING),
+        ([LegState.COMPLETED, LegState.RUNNING], TripState.RUNNING),
+        ([LegState.COMPLETED, LegState.COMPLETED], TripState.COMPLETED),
+    ]
+    for legs, expected in states:
+        looks = [
+            LegLook(leg=replace(leg, reservation_id="r", state=state))
+            for leg, state in zip(trip.legs, legs, strict=True)
+        ]
+        report = report_on(trip, looks)
+        assert report.itinerary.state is expected
+        assert report.spread is None
