@@ -41,9 +41,11 @@ from gridio.rpc.diagnosis import UNIX_SCHEME
 from gridio.rpc.front_door import LocalSocket
 from gridio.rpc.peers import Peer, map_caller
 from gridio.rpc.server import GridServer
-from local_sched.resource_managers.base import NodeDescription
+from local_sched.resource_managers.base import NodeDescription, ResourceManager
 from local_sched.resource_managers.host import HostResourceManager
 from local_sched.resource_managers.run_accounts import RunAs
+from local_sched.resource_managers.slurm import SlurmResourceManager
+from local_sched.resource_managers.slurm_commands import SlurmCommands
 from local_sched.site_scheduler import site_scheduler
 
 log = logging.getLogger(__name__)
@@ -159,12 +161,7 @@ def build_parts(
         scheduler=site_scheduler(calendar, config.scheduler, shortpools=config.shortpools),
         jobs=JobTable(config.name),
         journal=journal,
-        resource_manager=HostResourceManager(
-            root=config.state / "tasks",
-            clock=clock,
-            nodes=nodes,
-            run_as=RunAs(config.file.host.run_as),
-        ),
+        resource_manager=_back_end(config, clock, nodes),
         clock=clock,
         contacts=ContactBook(config.file.site.contact_host, config.contact_ports),
         areas=Areas(
@@ -180,6 +177,26 @@ def build_parts(
         upkeep=config.upkeep,
         notifier=config.notifier,
         connect=connect,
+    )
+
+
+def _back_end(
+    config: SiteConfig, clock: SystemClock, nodes: tuple[NodeDescription, ...]
+) -> ResourceManager:
+    """What runs the site's tasks: this machine, or the Slurm of ``[slurm]``."""
+    root, run_as = config.state / "tasks", RunAs(config.file.host.run_as)
+    slurm = config.file.slurm
+    if slurm is None:
+        return HostResourceManager(root=root, clock=clock, nodes=nodes, run_as=run_as)
+    return SlurmResourceManager(
+        root=root,
+        clock=clock,
+        nodes=nodes,
+        commands=SlurmCommands(
+            conf=config.path.parent / slurm.conf if slurm.conf else None, partition=slurm.partition
+        ),
+        slurm_names={each.name: name for each, name in zip(nodes, slurm.nodes, strict=True)},
+        run_as=run_as,
     )
 
 

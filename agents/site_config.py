@@ -179,6 +179,16 @@ class HostTable(_Strict):
     """
 
 
+class SlurmTable(_Strict):
+    """``[slurm]``: the nodes are those of a Slurm, which leaves them to this site alone."""
+
+    nodes: Annotated[list[str], Field(min_length=1)]
+    """Slurm's names of the nodes of all classes, in their order."""
+    conf: str = ""
+    """The ``slurm.conf`` of the cluster; empty: the machine's own."""
+    partition: str = ""
+
+
 class SiteFile(_Strict):
     """The whole file."""
 
@@ -193,6 +203,7 @@ class SiteFile(_Strict):
     qos: dict[str, ServiceTable] = Field(default_factory=dict)
     reservations: ReservationsTable = Field(default_factory=ReservationsTable)
     host: HostTable = Field(default_factory=HostTable)
+    slurm: SlurmTable | None = None
     standing: list[StandingTable] = Field(default_factory=list)
     shortpools: list[ShortpoolTable] = Field(default_factory=list)
     notify: NotifyTable = Field(default_factory=NotifyTable)
@@ -261,6 +272,12 @@ def load_site_config(path: Path) -> SiteConfig:
             parsed.site.time_zone,
         )
         class_nodes = {each.name: each.nodes for each in parsed.classes}
+        if parsed.slurm is not None and len(parsed.slurm.nodes) != sum(class_nodes.values()):
+            raise InputError(
+                f"slurm.nodes names {len(parsed.slurm.nodes)} nodes,"
+                f" the classes have {sum(class_nodes.values())}",
+                hint="name every node once, in the order of the classes",
+            )
         shortpools = shortpool_rules(parsed.shortpools, class_nodes, parsed.queue.depth)
         notifier = parsed.notify.notifier()
         scheduler = scheduler_rules(parsed.queue, parsed.priority, parsed.qos)
