@@ -317,6 +317,7 @@ class NodeAgent:
             self._summary = None
         result = self.scheduler.cycle(now)
         self._note_places()
+        self.slots.move_up(now)
         self.upkeep.look_after(now)
         await self.runner.settle_reservations()
         await self.runner.start(result.starts, now)

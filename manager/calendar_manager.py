@@ -41,6 +41,7 @@ from manager.manager_events import (
     TripVoteKept,
     TripVotesForgotten,
 )
+from manager.moving_up import MovingUp
 from manager.own_summary import OwnSummary
 from manager.shadows import KeeperRules, ShadowKeeper
 from manager.trip_part import TripPart, TripParts
@@ -135,6 +136,9 @@ class CalendarManager:
                 proposer=f"{parts.name}:{parts.ids.new_id('run')}",
             )
         )
+        self.moving_up = MovingUp(
+            self.book, self.keeper, self.inquirer, parts.clock, self.coordinator.amend
+        )
         self._others: dict[tuple[str, str], SiteConnection] = {}
         """Connections to acceptors of trips, by name and endpoint."""
         self._alarm = Alarm(parts.clock)
@@ -211,7 +215,11 @@ class CalendarManager:
             if self.parts.journal.replay_count > compact_above:
                 compact_above = COMPACT_ABOVE if await self.compact() else 2 * compact_above
             now = self.clock.now()
-            moments = (self.book.next_moment(now), self.trips.next_moment(now))
+            moments = (
+                self.book.next_moment(now),
+                self.trips.next_moment(now),
+                self.moving_up.pass_time(self._move_up),
+            )
             due = [each for each in moments if each is not None]
             await self._alarm.wait(float(min([*due, now + IDLE_WAKE_S])))
 
@@ -223,6 +231,9 @@ class CalendarManager:
         if key not in self._others:
             self._others[key] = self.parts.connect(name, endpoint)
         return self._others[key].calendar
+
+    def _move_up(self) -> None:
+        self.errands.start("move up", self.moving_up.look)
 
     def _shadow_changed(self) -> None:
         self.publisher.changed()
