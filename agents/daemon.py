@@ -112,15 +112,24 @@ async def run_agent(config: SiteConfig) -> None:
             clock=clock,
         )
         await _serve(agent, server, config, maps)
-    except OSError as fault:
-        if fault.errno not in NO_ROOM:
+    except (OSError, ExceptionGroup) as fault:
+        refused = _lack_of_room(fault)
+        if refused is None:
             raise
         raise UnavailableError(
-            f"there is no room left for the files of {config.name}: {fault}",
+            f"there is no room left for the files of {config.name}: {refused}",
             hint=f"free some space where {config.state} lies, then start again",
         ) from fault
     finally:
         journal.close()
+
+
+def _lack_of_room(fault: BaseException) -> OSError | None:
+    """What the system said when a disk was full, also from inside a group of tasks."""
+    if isinstance(fault, OSError):
+        return fault if fault.errno in NO_ROOM else None
+    inner = fault.exceptions if isinstance(fault, BaseExceptionGroup) else ()
+    return next((each for each in map(_lack_of_room, inner) if each is not None), None)
 
 
 async def _pass_over_names(agent: NodeAgent, most: int) -> None:

@@ -13,11 +13,11 @@ the wake pipe or the supervisor's end says so. Under systemd the unit of the dae
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,31 +43,16 @@ from local_sched.resource_managers.task_records import (
     write_record,
 )
 from local_sched.resource_managers.wake_pipe import WakePipe
+from local_sched.resource_managers.watched_task import WatchedTask, wait_for_fence
 
 if TYPE_CHECKING:
     from local_sched.resource_managers.task_records import EndRecord
 
+log = logging.getLogger(__name__)
+
 POLL_S = 0.2
 """How often records are looked at when nothing else can tell: only from the planned start to the
 report of it, and always where the kernel has no process descriptors."""
-TAKE_OVER_S = 10.0
-"""How long ``launch`` waits for the supervisor to come up, which takes some 20 ms."""
-
-
-@dataclass(slots=True)
-class _Watched:
-    """A task that is not known to be over."""
-
-    folder: Path
-    start_not_before: float
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-    supervisor_pid: int = 0
-    supervisor_fd: int | None = None
-    """Process descriptor: readable when the supervisor is gone; None where there is none."""
-    fenced: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a supervisor has taken the task over, or it is settled that none did."""
-    is_start_told: bool = False
-    is_end_told: bool = False
 
 
 def detected_nodes() -> tuple[NodeDescription, ...]:
@@ -98,7 +83,7 @@ class HostResourceManager:
         self._clock = clock
         self._nodes = nodes
         self._run_as = run_as
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, WatchedTask] = {}
         self._events: asyncio.Queue[TaskEvent | None] = asyncio.Queue()
         self._wake_pipe = WakePipe(self._folders.wake_pipe, self._observe)
         self._poll_timer: asyncio.TimerHandle | None = None
@@ -117,7 +102,7 @@ class HostResourceManager:
         folder = await asyncio.to_thread(self._prepare, launch)
         if launch.job_id in self._watched or self._folders.end_record(folder) is not None:
             return
-        watched = _Watched(folder=folder, start_not_before=launch.start_not_before or 0.0)
+        watched = WatchedTask(folder=folder, start_not_before=launch.start_not_before or 0.0)
         try:
             pid = spawn_supervisor(folder)
         except OSError as fault:
@@ -127,7 +112,7 @@ class HostResourceManager:
         self._watched[launch.job_id] = watched
         self._watch(launch.job_id, watched, pid)
         self._arm_poll()
-        await _wait_for_fence(watched)
+        await wait_for_fence(watched)
 
     async def stop(self, job_id: str, grace_s: float) -> None:
         """Write the wish down and tell the supervisor of it."""
@@ -220,7 +205,7 @@ class HostResourceManager:
         """In a thread: ask for the account and wait for the disk."""
         return self._folders.prepare(launch, resolve_account(launch.login, self._run_as))
 
-    def _watch(self, job_id: str, watched: _Watched, pid: int) -> None:
+    def _watch(self, job_id: str, watched: WatchedTask, pid: int) -> None:
         """Get to know when the supervisor is gone."""
         watched.supervisor_pid = pid
         try:
@@ -233,7 +218,7 @@ class HostResourceManager:
             return
         asyncio.get_running_loop().add_reader(watched.supervisor_fd, self._supervisor_gone, job_id)
 
-    def _unwatch(self, watched: _Watched) -> None:
+    def _unwatch(self, watched: WatchedTask) -> None:
         if watched.supervisor_fd is not None:
             asyncio.get_running_loop().remove_reader(watched.supervisor_fd)
             os.close(watched.supervisor_fd)
@@ -257,7 +242,14 @@ class HostResourceManager:
                 self._watch(job_id, watched, fence["pid"])
                 self._tell_wish(job_id)
                 return
-            if not self._settle_lost(job_id, watched.folder):
+            try:
+                is_settled = self._settle_lost(job_id, watched.folder)
+            except OSError as fault:
+                # A full disk, most likely: with the next poll it is tried again.
+                log.error("the end of task %s cannot be written down: %s", job_id, fault)
+                self._arm_poll()
+                return
+            if not is_settled:
                 asyncio.get_running_loop().call_soon(self._supervisor_gone, job_id)
                 return
             self._observe(job_id)
@@ -342,7 +334,7 @@ class HostResourceManager:
             return end_event(job_id, folder)
         fence = self._folders.fence(folder)
         start_not_before = self._folders.order(folder)["start_not_before"] or 0.0
-        watched = _Watched(folder=folder, start_not_before=start_not_before)
+        watched = WatchedTask(folder=folder, start_not_before=start_not_before)
         self._watched[job_id] = watched
         started = start_event(job_id, folder)
         watched.is_start_told = started is not None
@@ -375,7 +367,7 @@ class HostResourceManager:
                 self._supervisor_gone(job_id)
         self._arm_poll()
 
-    def _is_supervisor_gone(self, watched: _Watched) -> bool:
+    def _is_supervisor_gone(self, watched: WatchedTask) -> bool:
         """What a process descriptor would tell."""
         if watched.is_end_told:
             return True
@@ -383,16 +375,3 @@ class HostResourceManager:
         if fence is not None:
             return not is_alive(fence)
         return process_stat(watched.supervisor_pid) is None
-
-
-async def _wait_for_fence(watched: _Watched) -> None:
-    """Until the task is in its supervisor's hands: then not even this daemon's death can lose it.
-
-    A machine too busy for that within ``TAKE_OVER_S`` takes over later, or the task will be told as
-    lost; the order is on disk in any case.
-    """
-    try:
-        async with asyncio.timeout(TAKE_OVER_S):
-            await watched.fenced.wait()
-    except TimeoutError:
-        return

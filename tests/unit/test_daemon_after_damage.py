@@ -82,11 +82,17 @@ def test_no_name_is_given_twice_after_an_old_copy_was_restored(
     assert len(set(names)) == len(names) == 8
 
 
-def test_a_full_disk_is_one_clear_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it is that cannot be written while the daemon starts: no traceback, a next step."""
+@pytest.mark.parametrize("is_in_a_task", [False, True])
+def test_a_full_disk_is_one_clear_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_in_a_task: bool
+) -> None:
+    """Whatever it is that cannot be written, be it deep in a task: no traceback, a next step."""
+    fault = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "endpoint"))
 
     async def no_room(_: NodeAgent) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "endpoint"))
+        if is_in_a_task:
+            raise ExceptionGroup("tasks", [ExceptionGroup("time", [fault])])
+        raise fault
 
     with pytest.raises(UnavailableError, match="no room") as caught:
         live(tmp_path, monkeypatch, no_room)
@@ -101,5 +107,10 @@ def test_other_faults_of_the_system_are_not_hidden(
     async def denied(_: NodeAgent) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
+    async def wrong(_: NodeAgent) -> None:
+        raise ExceptionGroup("tasks", [ValueError("a defect")])
+
     with pytest.raises(PermissionError):
         live(tmp_path, monkeypatch, denied)
+    with pytest.raises(ExceptionGroup):
+        live(tmp_path, monkeypatch, wrong)
