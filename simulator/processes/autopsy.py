@@ -20,7 +20,7 @@ from gridcore.reservations import ReservationState
 from simulator.chronicle import Violation
 from simulator.processes.found_books import TRIP_NAME, FoundSite, FoundWorld, trips_in
 from simulator.site_ledger import ACKNOWLEDGED, COMMITTED, EARLY, HELD, OVER_COMMITTED, TWICE
-from simulator.trip_checkers import SHOWN, check_logs, check_shown, check_trips, trips_of
+from simulator.trip_checkers import SHOWN, TORN, check_logs, check_shown, check_trips, trips_of
 from travel_agent.trip_events import JobSubmitted, TripBooked, TripDecided
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from simulator.processes.laptops import LiveLaptop
 
 OWNED_UP: Final = "a cut journal is owned up to"
+CUT_OFF: Final = "CUT"
+"""What became of a trip that is torn because a journal was cut."""
 RESOLVED: Final = "every hold ends"
 
 
@@ -66,6 +68,9 @@ def examine(world: FoundWorld, cuts: Sequence[Cut], evidence: Path) -> Finding:
         is_excused = violation.rule != OWNED_UP and touched.intersection(violation.about)
         (excused if is_excused else broken).append(violation)
     outcomes = {trip_id: books.outcome() for trip_id, books in trips_of(world).items()}
+    for trip_id in touched:
+        if outcomes.get(trip_id) == TORN:
+            outcomes[trip_id] = CUT_OFF
     return Finding(broken, excused, outcomes, _doubts(world))
 
 

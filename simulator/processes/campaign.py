@@ -137,7 +137,7 @@ class Campaign:
                 result.is_reached = command.signal(signal.SIGKILL)
             case Trouble.BOTH:
                 await asyncio.gather(
-                    self._kill_laptop(plan, command), self._kill_site(result, site, command)
+                    self._kill_laptop(result, command), self._kill_site(result, site, command)
                 )
             case Trouble.SITE_STOPPED:
                 await self._rest(plan.moment_s)
@@ -166,12 +166,12 @@ class Campaign:
 
     async def _die(self, result: RoundResult, site: LiveSite, command: Command) -> None:
         command.look()
-        result.is_reached = command.code is None
+        result.is_reached |= command.code is None
         site.kill()
 
-    async def _kill_laptop(self, plan: RoundPlan, command: Command) -> None:
-        await self._rest(plan.laptop_moment_s)
-        command.signal(signal.SIGKILL)
+    async def _kill_laptop(self, result: RoundResult, command: Command) -> None:
+        await self._rest(result.plan.laptop_moment_s)
+        result.is_reached |= command.signal(signal.SIGKILL)
 
     async def _kill_site(self, result: RoundResult, site: LiveSite, command: Command) -> None:
         await self._rest(result.plan.moment_s)

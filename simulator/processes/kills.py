@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from simulator.processes.campaign import CampaignRecord
 
 
-OUTCOMES: Final = ("BOOKED", "CANCELLED", "ABSENT", "TORN")
+OUTCOMES: Final = ("BOOKED", "CANCELLED", "ABSENT", "TORN", "CUT")
 
 
 @dataclass(slots=True)
