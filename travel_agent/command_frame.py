@@ -17,6 +17,7 @@ import typer
 
 from gridcore.errors import GridError
 from gridcore.itineraries import Itinerary, TripState
+from travel_agent.entry import EXIT_INTERRUPTED, take_over
 from travel_agent.searches import SearchChoice
 from travel_agent.transports import TransportChoice
 
@@ -30,7 +31,6 @@ T = TypeVar("T")
 
 EXIT_FAILED = 1
 EXIT_DECLINED = 3
-EXIT_INTERRUPTED = 130
 UNBOUNDED_WIDTH = 160
 """Columns of a table that goes into a file or a pipe, where nobody says how many there are."""
 
@@ -83,6 +83,7 @@ def guard(work: Callable[[], T], *, as_json: bool) -> T:
     """Carry out ``work``; a fault becomes one line (or one JSON object) and its exit code."""
     from travel_agent.rendering import error_json
 
+    take_over()
     try:
         return work()
     except GridError as fault:
@@ -128,6 +129,13 @@ def show(
     elif itinerary.decline is not None:
         for line in decline_lines(itinerary.decline, agent.config.zone):
             typer.echo(line)
+    elif not itinerary.legs:
+        typer.echo(f"{itinerary.name}: {itinerary.state}")
+        if itinerary.state is TripState.PLANNED:
+            typer.echo(
+                f"  it was not decided; `gur resume {itinerary.trip_id}` undoes what was begun"
+            )
+        typer.echo(f"trip {itinerary.trip_id}")
     else:
         print_table(console(), itinerary_table(itinerary, agent.config.zone))
         for line in (*zone_lines(itinerary, agent.config.zone), *input_lines(itinerary)):
@@ -140,13 +148,19 @@ async def follow(agent: TravelAgent, trip: str, as_json: bool) -> None:
     there is a board with the state of every leg below them. Ends the command with the exit code of
     a failure when a leg failed.
     """
+    import asyncio
+
     from gridcore.jobs import JobState
     from travel_agent.legs import LegChange
 
     has_failed = False
-    async for item in _shown(agent, trip, as_json):
-        if isinstance(item, LegChange):
-            has_failed |= item.view.state in (JobState.FAILED, JobState.TIMED_OUT)
+    try:
+        async for item in _shown(agent, trip, as_json):
+            if isinstance(item, LegChange):
+                has_failed |= item.view.state in (JobState.FAILED, JobState.TIMED_OUT)
+    except asyncio.CancelledError:
+        typer.echo(f"the trip goes on; `gur watch {trip}` shows it again", err=True)
+        raise
     if not as_json:
         for note in (await agent.status(trip)).notes:
             typer.echo(note)

@@ -23,7 +23,8 @@ import pytest
 from gridio.clock import SystemClock
 from tests.grid_world import GridWorld, metajob_text
 from tests.gur_runner import PATIENCE_S, Said
-from travel_agent.command_frame import EXIT_DECLINED, EXIT_FAILED, EXIT_INTERRUPTED
+from travel_agent.command_frame import EXIT_DECLINED, EXIT_FAILED
+from travel_agent.entry import EXIT_INTERRUPTED
 
 pytestmark = pytest.mark.integration
 

@@ -20,7 +20,7 @@ from gridio.clock import SystemClock
 from tests.grid_world import SIDE_BY_SIDE, GridWorld, metajob_text, until
 from tests.gur_runner import PATIENCE_S, Said
 from tests.shared_data import CHECKOUT
-from travel_agent.command_frame import EXIT_INTERRUPTED
+from travel_agent.entry import EXIT_INTERRUPTED
 from travel_agent.rendering import resumed_json
 
 pytestmark = pytest.mark.integration
