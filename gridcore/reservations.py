@@ -44,9 +44,7 @@ class ReservationState(enum.StrEnum):
     EXPIRED = "EXPIRED"
     """A hold whose lifetime ended without a commit."""
     SUPERSEDED = "SUPERSEDED"
-    """Replaced by an amended reservation that was committed; or a hold that has become the new form
-    of the leg which it was to replace.
-    """
+    """Replaced by one that was committed, or a hold that became the new form of a trip's leg."""
     COMPLETED = "COMPLETED"
     """Its time is over."""
 
@@ -180,14 +178,11 @@ class ReservationRequest:
     """Where the owner reports a failure; empty: nowhere."""
     trip: TripRef | None = None
     replaces: str | None = None
-    """Reservation that ends when this one is committed; until then the room of both counts once
-    (make before break). A leg of a trip is not ended: it takes this one's time and size, and keeps
-    its id (``gridcore.merging``).
+    """Reservation that ends when this one is committed, or a leg that takes this one's form then
+    (``gridcore.merging``); until then the room of both counts once (make before break).
     """
     beneficiary: str = ""
-    """Subject for whom a manager asks; honoured only when the channel proves that the asker is a
-    trusted manager.
-    """
+    """Subject for whom a manager asks; honoured only on the channel of a trusted manager."""
     via: tuple[str, ...] = ()
     """Managers that it has come through, in order, each once. It never goes up past one of them
     again, so a request that is passed on cannot go round.
@@ -392,9 +387,7 @@ class Reservation:
 
 
 def check_id(what: str, value: str) -> None:
-    """Refuse an identifier that is empty, too long, or has characters outside
-    ``[A-Za-z0-9._:/+-]``.
-    """
+    """Refuse an identifier that is empty, too long, or not of ``[A-Za-z0-9._:/+-]``."""
     if not value or len(value) > ID_LENGTH_MAX:
         raise InputError(
             f"the {what} is missing or too long", hint=f"1 to {ID_LENGTH_MAX} characters"
