@@ -56,9 +56,11 @@ def machines(grid: GridWorld, user: SshUser, folder: Path, options: BatchOptions
 
 
 @asynccontextmanager
-async def laptop(grid: GridWorld, config: Path) -> AsyncIterator[TravelAgent]:
+async def laptop(
+    grid: GridWorld, config: Path, memory: Path | None = None
+) -> AsyncIterator[TravelAgent]:
     """A travel agent with that list."""
-    agent = open_travel_agent(load_grid_config(config), grid.new_state())
+    agent = open_travel_agent(load_grid_config(config), memory or grid.new_state())
     try:
         yield agent
     finally:
@@ -191,8 +193,8 @@ def test_wrong_way(grid: GridWorld, config: Path, tmp_path: Path) -> None:
 async def test_real_batch_system(
     grid: GridWorld, ssh_user: SshUser, tmp_path: Path, kind: str
 ) -> None:
-    """Booked, staged, started together, followed, fetched, with a real batch system: nothing starts
-    early, and nothing is left behind.
+    """Booked with ``gur book``, staged, started together and not early, followed, fetched, with a
+    real batch system behind the login.
     """
     with real_system(kind) as options:
         config = machines(grid, ssh_user, tmp_path, options)
@@ -208,9 +210,12 @@ async def test_real_batch_system(
                 "cat in.txt; cat in.txt > out.txt; test $GRID_START -le `date +%s`",
             ),
         ).replace("[[machines]]", task + "[[machines]]", 1)
-        async with laptop(grid, config) as agent:
-            trip = await agent.book(parsed(text), base=tmp_path)
-            assert trip.state is TripState.BOOKED
+        (tmp_path / "trip.toml").write_text(text)
+        memory, more = grid.new_state(), {"GUR_CONFIG": str(config)}
+        booked = grid.gur("book", str(tmp_path / "trip.toml"), state=memory, more=more)
+        assert booked.code == 0, booked
+        async with laptop(grid, config, memory) as agent:
+            trip = (await agent.status("trip")).itinerary
             ended, said = {}, dict.fromkeys(("alpha-machine", "cluster-machine"), b"")
             async for item in agent.follow(trip.trip_id):
                 if isinstance(item, LegChange):
