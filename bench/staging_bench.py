@@ -57,6 +57,11 @@ class Scene:
         shutil.rmtree(self.far)
         self.far.mkdir()
 
+    def clear(self) -> None:
+        """Delete what has arrived, so that disks need not hold it all."""
+        for area in (self.grid.folder.site("beta") / "state" / "areas").iterdir():
+            shutil.rmtree(area)
+
 
 async def timed(work: Callable[[], Awaitable[object]]) -> float:
     """Seconds that ``work`` takes."""
@@ -103,6 +108,7 @@ async def compare(scene: Scene, label: str, source: Path) -> list[Figure]:
     for _ in range(scene.turns):
         for name, work in works.items():
             times.setdefault(name, []).append(await timed(work))
+            scene.clear()
     base = statistics.median(times["scp"])
     targets = {"grpc": (1.0, 0.7), "ssh": (1.2, 1.0)} if source == scene.large else {}
     figures = [Figure(name=f"{label}: scp", value=base, unit="s")]
