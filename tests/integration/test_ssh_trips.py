@@ -14,7 +14,7 @@ from gridcore.itineraries import Itinerary, Transport, TripState
 from gridcore.metajobs import Metajob
 from gridio.clock import SystemClock
 from tests.grid_world import GridWorld, metajob_text
-from tests.sshd_world import SshUser
+from tests.sshd_world import SshUser, write_key
 from travel_agent.agent import TravelAgent
 from travel_agent.composition import open_travel_agent
 from travel_agent.grid_config import load_grid_config
@@ -228,3 +228,37 @@ def test_login_that_is_refused(grid: GridWorld, ssh_user: SshUser, tmp_path: Pat
     assert "SHA256:" in said.err
     assert f">> {hosts}" in said.err
     assert len(said.faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "told"), [("known_hosts", "HAS CHANGED"), ("key", "publickey")], ids=str
+)
+@pytest.mark.parametrize("search", ["sweep", "probe"])
+def test_one_login_that_is_refused_leaves_nothing_at_the_other_site(
+    grid: GridWorld, ssh_user: SshUser, tmp_path: Path, file: str, told: str, search: str
+) -> None:
+    """Another host key than the one on file, or a key that the server does not take: exit code 5
+    and one line; the site that was reached by gRPC keeps nothing of the trip.
+    """
+    spoilt = tmp_path / file
+    key = write_key(spoilt)
+    if file == "known_hosts":
+        spoilt.write_text(f"[127.0.0.1]:{ssh_user.sshd.port} {key}\n")
+    good = ssh_user.known_hosts if file == "known_hosts" else ssh_user.key
+    config = tmp_path / "ssh_config"
+    config.write_text(ssh_user.config.read_text().replace(f"{good}\n", f"{spoilt}\n"))
+    path = machines(grid, ssh_user, tmp_path / "sites.toml", {"alpha": grid.endpoint("alpha")})
+    path.write_text(path.read_text().replace(str(ssh_user.config), str(config)))
+    start, end = grid.window()
+    wish = tmp_path / "wish.toml"
+    wish.write_text(metajob_text({"alpha": (1, 1), "beta": (1, 1)}, 2, earliest=start, latest=end))
+    state = grid.new_state()
+    said = grid.gur(
+        "book", str(wish), "--search", search, state=state, more={"GUR_CONFIG": str(path)}
+    )
+    assert said.code == 5, said
+    assert len(said.faults) == 1, said
+    assert told in said.faults[0]
+    (trip,) = (state / "trips").iterdir()
+    assert grid.live("alpha", trip.name) == []
+    assert grid.holds() == []
