@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field, replace
-from string import ascii_letters, digits
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from gridcore.errors import ConflictError, InputError
+from gridcore.identifiers import ID_LENGTH_MAX as ID_LENGTH_MAX
+from gridcore.identifiers import check_id as check_id
 from gridcore.instants import Instant, Interval
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from gridcore.summaries import CalendarSummary, CalendarVersion
 
-ID_LENGTH_MAX: Final = 128
-_ID_CHARACTERS: Final = frozenset(ascii_letters + digits + "._:/+-")
 HOPS_MAX: Final = 16
 """Most managers a request may come through."""
 NODES_LIMIT: Final = 10_000_000
@@ -384,16 +383,3 @@ class Reservation:
         if self.state is ReservationState.COMMITTED and self.interval.contains(now):
             return "ACTIVE"
         return self.state.value
-
-
-def check_id(what: str, value: str) -> None:
-    """Refuse an identifier that is empty, too long, or not of ``[A-Za-z0-9._:/+-]``."""
-    if not value or len(value) > ID_LENGTH_MAX:
-        raise InputError(
-            f"the {what} is missing or too long", hint=f"1 to {ID_LENGTH_MAX} characters"
-        )
-    if not _ID_CHARACTERS.issuperset(value):
-        raise InputError(
-            f"the {what} {value[:40]!r} has characters that are not allowed",
-            hint="use A-Z a-z 0-9 . _ : / + -",
-        )
