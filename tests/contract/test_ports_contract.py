@@ -154,6 +154,32 @@ async def test_amend_keeps_the_old_unless_granted(world: World) -> None:
     assert (moved.start, moved.nodes) == (NOW + 100, 4)
 
 
+async def test_a_leg_changes_with_its_trip(world: World) -> None:
+    """What a leg's change asks for arrives whole: what the leg has counts as free, the hold says
+    what it replaces, and its commit is answered with the leg in its new form.
+    """
+    calendar = world.connection.calendar
+    trip = TripRef(trip_id="trip-1", leg="left", participants=("lab",))
+    asked = a_request("r1", nodes=4, start=NOW + 50, duration_s=500, trip=trip)
+    old = await calendar.reserve(asked, ttl_s=10)
+    assert isinstance(old, Reservation)
+    await calendar.commit(old.reservation_id)
+    start = old.start + 100
+    wish = a_request("r2", nodes=4, start=start, replaces=old.reservation_id)
+    (offered,) = await calendar.inquire([wish])
+    assert isinstance(offered, Availability), offered
+    assert isinstance((await calendar.inquire([replace(wish, replaces=None)]))[0], Decline)
+    new = await calendar.reserve(replace(wish, trip=replace(trip, attempt=2)), ttl_s=10)
+    assert isinstance(new, Reservation), new
+    assert new.request.replaces == old.reservation_id
+    assert new.request.trip == replace(trip, attempt=2)
+    leg = await calendar.commit(new.reservation_id)
+    assert isinstance(leg, Reservation)
+    assert (leg.reservation_id, leg.start) == (old.reservation_id, start)
+    assert await calendar.commit(new.reservation_id) == leg
+    assert world.site.calendar.get(new.reservation_id).state is ReservationState.SUPERSEDED
+
+
 async def test_subscription(world: World) -> None:
     """A full summary first, then changes from which a shadow stays equal to the owner; the
     service's stream ends with its reader.
