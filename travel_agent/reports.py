@@ -19,6 +19,7 @@ from gridio.connections import ClockSkew
 from travel_agent.grid_config import MachineEntry
 from travel_agent.searching import Destination
 
+_GONE: Final = (ReservationState.RELEASED, ReservationState.EXPIRED)
 _KEPT: Final = (LegState.BOOKED, LegState.RUNNING, LegState.COMPLETED)
 _LIVE: Final = (LegState.HELD, LegState.BOOKED, LegState.RUNNING)
 
@@ -196,6 +197,8 @@ def _leg_now(leg: Leg, kept: Reservation | None, job: JobView | None) -> Leg:
     if job is not None and job.state is not JobState.QUEUED:
         if job.state in (JobState.RUNNING, JobState.STARTING):
             return replace(leg, state=LegState.RUNNING)
+        if job.state is JobState.CANCELLED and kept is not None and kept.state in _GONE:
+            return replace(leg, state=LegState.RELEASED)
         done = LegState.COMPLETED if job.state is JobState.COMPLETED else LegState.FAILED
         return replace(leg, state=done)
     if kept is None:

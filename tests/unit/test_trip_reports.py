@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gridcore.instants import Interval
@@ -123,3 +125,18 @@ def test_a_trip_that_lost_a_leg_is_not_shown_as_booked() -> None:
     assert any("gur cancel" in note for note in found.notes)
     both = remembered(TripState.BOOKED, in_book("east", ReservationState.RELEASED), gone)
     assert both.is_over
+
+
+def test_a_leg_that_was_released_with_its_job_is_gone() -> None:
+    """What was queued in it was cancelled, and did not fail: the trip is not whole any more."""
+    cancelled = look("west", None, None)
+    assert cancelled.job is not None
+    gone = replace(
+        cancelled,
+        job=replace(cancelled.job, state=JobState.CANCELLED),
+        reservation=in_book("west", ReservationState.RELEASED).reservation,
+    )
+    found = remembered(TripState.BOOKED, in_book("east", ReservationState.COMMITTED), gone)
+    assert [leg.state for leg in found.itinerary.legs] == [LegState.BOOKED, LegState.RELEASED]
+    assert found.itinerary.state is TripState.FAILED
+    assert not found.is_over
