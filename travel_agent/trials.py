@@ -91,6 +91,7 @@ class Trials:
             latest_end=job.latest_end,
             features=destination.required_features,
         )
+        self._tell(News(step=Step.ASKED, place=machine))
         answer = await destination.connection.calendar.reserve(request, ttl_s=TRIAL_TTL_S)
         if isinstance(answer, Decline):
             self._tell(News(step=Step.DECLINED, place=machine, text=answer.message))
