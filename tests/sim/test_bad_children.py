@@ -18,7 +18,8 @@ from gridcore.summaries import CalendarSummary
 from gridio.rpc import codec
 from gridwire.v1 import common_pb2
 from manager.children import Standing
-from simulator.tree_world import TreeShape, TreeSite, TreeWorld
+from simulator.tree_site import TreeSite
+from simulator.tree_world import TreeShape, TreeWorld
 from simulator.virtual_loop import VirtualLoop, run_virtual
 from tests.builders import a_request
 
