@@ -105,6 +105,12 @@ class Probe:
         self._proposals += 1
         soonest = self._clock.now() + AHEAD_S * self._proposals
         begin = max(self._metajob.earliest_start, soonest)
+        if begin + self._metajob.span_min_s > self._metajob.latest_end:
+            message = (
+                f"test reservations take their time: the start must be"
+                f" {AHEAD_S * self._proposals} s ahead, and the window ends before"
+            )
+            return Decline(rule=DeclineRule.START_TOO_SOON, message=message, earliest=begin)
         found = await self._find(begin)
         if isinstance(found, Decline) and found.rule is DeclineRule.NO_ROOM:
             pause_s = PAUSE_LEAST_S + PAUSE_JITTERS * jitter_s(self._trip_id, 1)

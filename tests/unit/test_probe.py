@@ -241,6 +241,17 @@ async def test_a_refused_machine_stops_the_measuring() -> None:
     assert scene.sites["b"].calls["reserve"] == 0
 
 
+async def test_a_start_that_is_too_near_is_refused_before_anybody_is_asked() -> None:
+    """The search itself takes time; what is left of the window is told, and what would do."""
+    trip = a_trip({"a": (1, 8)}, 8, earliest_start=NOW + 2, latest_end=NOW + 12)
+    scene = Scene(trip, {"a": []})
+    answer = await scene.probe.propose()
+    assert isinstance(answer, Decline)
+    assert answer.rule is DeclineRule.START_TOO_SOON
+    assert answer.earliest == NOW + AHEAD_S
+    assert not scene.sites["a"].calls
+
+
 async def test_every_test_reservation_is_in_the_log_before_it_is_asked_for() -> None:
     """What a site holds at any moment the log has announced."""
     scene = Scene(
