@@ -59,7 +59,7 @@ class Scene:
 
     def clear(self) -> None:
         """Delete what has arrived, so that disks need not hold it all."""
-        for area in (self.grid.folder.site("beta") / "state" / "areas").iterdir():
+        for area in (self.grid.folder.site("beta") / "state" / "areas").glob("*"):
             shutil.rmtree(area)
 
 
