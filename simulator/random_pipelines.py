@@ -1,6 +1,6 @@
 """Pipelines among the wishes of a random world: chains over the sites that a wish names.
 
-Drawn from chances of their own, so that the worlds of old seeds keep everything else.
+Drawn from chances of their own, so that a world without them keeps everything else.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from gridcore.machines import Stage
 from gridcore.metajobs import Metajob, UsagePattern
 from simulator.chance import Chance
 from simulator.simulated_laptop import LaptopPlan, TripWish
+from travel_agent.changing import TripChange
 from travel_agent.searches import SearchChoice
 
 PIPELINES: Final = 0.25
@@ -21,14 +22,27 @@ TRANSFER_MOST_S: Final = 30
 
 
 def with_pipelines(chance: Chance, laptop: LaptopPlan, share: float) -> LaptopPlan:
-    """Some wishes that are never changed become chains; a search that probes cannot book them."""
+    """Some wishes become chains; a search that probes cannot book them."""
     if laptop.search is SearchChoice.PROBE:
         return laptop
-    wishes = tuple(
-        _as_chain(chance, wish) if wish.change is None and chance.happens(share) else wish
-        for wish in laptop.wishes
+    wishes = []
+    for wish in laptop.wishes:
+        if not chance.happens(share):
+            wishes.append(wish)
+            continue
+        chain = _as_chain(chance, wish)
+        wishes.append(chain if wish.change is None else _moved(chance, chain))
+    return replace(laptop, wishes=tuple(wishes))
+
+
+def _moved(chance: Chance, wish: TripWish) -> TripWish:
+    """A chain is changed as a whole: to another time."""
+    window = wish.metajob.window
+    start = window.start + chance.whole(-60, 400)
+    change = TripChange(
+        earliest_start=start, latest_end=start + window.duration_s + chance.whole(0, 300)
     )
-    return replace(laptop, wishes=wishes)
+    return replace(wish, change=change)
 
 
 def _as_chain(chance: Chance, wish: TripWish) -> TripWish:

@@ -134,7 +134,11 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
     """
     kept = books.kept()
     newest = max((trip_of(each) for _, each in kept), key=lambda trip: trip.attempt)
-    stale = {site.name: each for site, each in kept if trip_of(each).attempt < newest.attempt}
+    stale = {
+        (site.name, trip_of(each).leg): each
+        for site, each in kept
+        if trip_of(each).attempt < newest.attempt
+    }
     lost = [
         (site, each)
         for site, each in books.legs
@@ -157,8 +161,9 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
     for site, each in lost:
         ended_s = each.ended_at or 0.0
         begin_s = start_s(site, each, ended_s)
-        if site.name in stale:
-            begin_s = min(begin_s, start_s(site, stale[site.name], ended_s))
+        old = stale.get((site.name, trip_of(each).leg))
+        if old is not None:
+            begin_s = min(begin_s, start_s(site, old, ended_s))
         if (
             each.state is not ReservationState.EXPIRED
             or ended_s < begin_s - 1.0
@@ -166,9 +171,9 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
         ):
             return ""
     left_out = [
-        start_s(site, stale[site.name])
-        for site, _ in kept
-        if site.name in stale and site.name not in newest.participants
+        start_s(site, each)
+        for site, each in kept
+        if trip_of(each).attempt < newest.attempt and site.name not in newest.participants
     ]
     if left_out:
         return "left out and out of reach" if max(left_out) <= world.storm_ends_s else ""
