@@ -312,8 +312,10 @@ def news_of(name: str, answer: Availability | Decline) -> News:
 
 def plan_text(plan: Plan) -> str:
     """A plan in one line, for people."""
-    if any(leg.name != leg.machine for leg in plan.legs):
-        stages = (f"{leg.name} at {leg.machine} from {format_utc(leg.start)}" for leg in plan.legs)
-        return ", ".join(stages)
+    if len({leg.start for leg in plan.legs}) > 1:
+        return ", ".join(
+            f"{leg.name}: {leg.nodes} at {leg.machine} from {format_utc(leg.start)}"
+            for leg in plan.legs
+        )
     shares = ", ".join(f"{leg.nodes} at {leg.machine}" for leg in plan.legs)
     return f"{shares}, from {format_utc(plan.start)}"

@@ -148,7 +148,7 @@ async def test_a_failure_goes_down_the_whole_chain(tmp_path: Path) -> None:
 
 async def test_a_restart_goes_on_and_forgets_nothing(tmp_path: Path) -> None:
     """A crash while it waits: it still waits afterwards and gets its files. A crash when it has
-    them: nobody asks again.
+    them: nobody asks again, also when the journal was compacted meanwhile.
     """
     async with two_sites(tmp_path) as grid, asyncio.TaskGroup() as group:
         _, second = await a_chain(grid)
@@ -158,9 +158,9 @@ async def test_a_restart_goes_on_and_forgets_nothing(tmp_path: Path) -> None:
         assert received(grid, tmp_path) == b"42" * 1000
         assert not grid.right.agent.jobs.awaiting
         asked = grid.connections
+        assert await grid.right.agent.compact()
         await grid.right.restart()
         grid.right.agent.receiving.open(group)
-        assert await grid.right.agent.compact()
         await grid.pass_time(SECOND_START + 1)
         assert grid.right.view(second).state is JobState.RUNNING
         assert grid.connections == asked
