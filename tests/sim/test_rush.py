@@ -1,0 +1,78 @@
+"""Five laptops that want the same last room at the same moment, in many simulated grids: one gets
+it, and nobody tries for ever.
+
+What they ask arrives in another order with each seed, and on the way messages overtake each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from gridcore.machines import MachineRequest
+from gridcore.metajobs import Metajob, UsagePattern
+from simulator.exhaustive import SITES
+from simulator.simulated_laptop import LaptopPlan, TripWish
+from simulator.simulated_site import SitePlan
+from simulator.torture import story_of
+from simulator.virtual_clock import WORLD_BEGIN
+from simulator.worlds import WorldPlan, live
+from travel_agent.booking import ATTEMPTS_MAX
+from travel_agent.searches import SearchChoice
+from travel_agent.trip_events import HoldsAsked
+
+LAPTOPS = 5
+SEEDS = range(1, 31)
+MIXES = {
+    "sweep": (SearchChoice.SWEEP,) * LAPTOPS,
+    "probe": (SearchChoice.PROBE,) * LAPTOPS,
+    "both": tuple((SearchChoice.SWEEP, SearchChoice.PROBE)[n % 2] for n in range(LAPTOPS)),
+}
+
+
+def rush(seed: int, searches: tuple[SearchChoice, ...]) -> WorldPlan:
+    """More than half of each site, in the only ten minutes there are, all at once."""
+    laptops = []
+    for number, search in enumerate(searches):
+        metajob = Metajob(
+            name=f"rush-{number}",
+            usage_pattern=UsagePattern.MULTIPLE,
+            nodes_total=9,
+            machines=tuple(
+                MachineRequest(machine=name, nodes_min=3, nodes_max=4) for name in SITES
+            ),
+            duration_s=600,
+            earliest_start=WORLD_BEGIN + 900,
+            latest_end=WORLD_BEGIN + 1500,
+        )
+        wish = TripWish(at_s=1.0, metajob=metajob)
+        laptops.append(LaptopPlan(name=f"user{number}", wishes=(wish,), search=search))
+    return WorldPlan(
+        seed=seed,
+        sites=tuple(SitePlan(name=name, nodes=4) for name in SITES),
+        laptops=tuple(laptops),
+        storm_s=30.0,
+    )
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_of_five_in_a_rush_one_gets_it(mix: str) -> None:
+    """For every seed exactly one trip is booked, the others are declined within their bounded
+    attempts, and every book is clean.
+    """
+    won, attempts = Counter[int](), 0
+    for seed in SEEDS:
+        record = live(rush(seed, MIXES[mix]))
+        assert record.is_clean, "\n".join(story_of(record))
+        booked = list(record.outcomes.values()).count("BOOKED")
+        won[booked] += 1
+        asked = [
+            event.attempt
+            for line in record.chronicle.lines
+            for event in line.parts
+            if isinstance(event, HoldsAsked)
+        ]
+        attempts = max(attempts, *asked)
+    assert won == {1: len(SEEDS)}
+    assert attempts <= ATTEMPTS_MAX
