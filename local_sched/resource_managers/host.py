@@ -246,7 +246,9 @@ class HostResourceManager:
                 is_settled = self._settle_lost(job_id, watched.folder)
             except OSError as fault:
                 # A full disk, most likely: with the next poll it is tried again.
-                log.error("the end of task %s cannot be written down: %s", job_id, fault)
+                if not watched.is_end_refused:
+                    log.error("the end of task %s cannot be written down: %s", job_id, fault)
+                watched.is_end_refused = True
                 self._arm_poll()
                 return
             if not is_settled:

@@ -25,6 +25,8 @@ class WatchedTask:
     """Set when a supervisor has taken the task over, or it is settled that none did."""
     is_start_told: bool = False
     is_end_told: bool = False
+    is_end_refused: bool = False
+    """Its end could not be written down, and that was logged."""
 
 
 async def wait_for_fence(watched: WatchedTask) -> None:

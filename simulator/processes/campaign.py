@@ -30,6 +30,8 @@ from simulator.processes.laptops import (
 from simulator.processes.live_grid import PASS_S, LiveGrid, LiveSite
 from simulator.processes.rounds import LATER_S, Return, RoundPlan, Trouble
 
+NO_ROOM_WORDS: Final = ("disk is full", "disk I/O error", "no room left")
+"""What a daemon says that ends because it cannot write."""
 RESTART_PAUSE_S: Final = 0.5
 """A service manager tries again after this."""
 TRIES_MAX: Final = 12
@@ -311,7 +313,7 @@ class Campaign:
         """Nobody is down without having been struck."""
         for site in self.grid.sites.values():
             if not site.is_alive():
-                if "disk" in site.last_words():
+                if any(word in site.last_words() for word in NO_ROOM_WORDS):
                     self.record.counts["daemons that ended on a full disk"] += 1
                 else:
                     self.note_broken("no defects", f"{site.name} ended by itself", site.name)

@@ -214,9 +214,9 @@ class LiveSite:
             return stream.read().decode("utf-8", "replace")
 
     def last_words(self) -> str:
-        """The end of its log."""
+        """The end of its log: a fault and its hint."""
         lines = self.log.read_text("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return "; ".join(line.strip() for line in lines[-2:]) or "it said nothing"
 
     def _note_clock(self, behind_s: float) -> None:
         last_s = self.spans[-1].behind_s if self.spans else 0.0
