@@ -34,6 +34,8 @@ class JobAccepted:
     owner: str
     spec: JobSpec
     at: Instant
+    class_name: str = ""
+    """Resource class that it waits for; empty: not said, in journals of earlier releases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

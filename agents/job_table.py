@@ -50,6 +50,8 @@ class JobTable:
         """Started jobs on failed nodes, with what is to become of them."""
         self.awaiting: dict[str, None] = {}
         """Jobs that take files over from a stage before them and do not have them yet."""
+        self.classes: dict[str, str] = {}
+        """Resource class that each job was accepted for."""
         self.held: dict[str, bool] = {}
         """Waiting jobs on hold; true where an administrator holds them."""
         self.boosts: dict[str, int] = {}
@@ -112,6 +114,8 @@ class JobTable:
                     submitted_at=event.at,
                 )
                 self._by_request[event.owner, event.spec.request_id] = event.job_id
+                if event.class_name:
+                    self.classes[event.job_id] = event.class_name
                 if event.spec.reservation_id:
                     self.bound_reservations[event.job_id] = (event.spec.reservation_id,)
                 if event.spec.handover is not None:
@@ -207,3 +211,4 @@ class JobTable:
             self._by_request.pop((view.owner, view.spec.request_id), None)
             self.bound_reservations.pop(job_id, None)
             self._requeues.pop(job_id, None)
+            self.classes.pop(job_id, None)

@@ -208,7 +208,7 @@ def _row(agent: NodeAgent, caller: Caller, view: JobView) -> dict[str, Any]:
 
 def _class_of(agent: NodeAgent, view: JobView) -> str | None:
     job = agent.scheduler.running.get(view.job_id) or agent.scheduler.finished.get(view.job_id)
-    return None if job is None else job.class_name
+    return agent.jobs.classes.get(view.job_id) if job is None else job.class_name
 
 
 def _is_mine(caller: Caller, view: JobView) -> bool:

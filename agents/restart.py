@@ -106,7 +106,7 @@ def class_of_node(scheduler: LocalScheduler, name: str) -> str | None:
 def scheduler_job(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> Job | None:
     """The job as the scheduler knows it; ``None`` when no resource class can take it."""
     spec = view.spec
-    class_name = choose_class(scheduler, spec)
+    class_name = _class_of(scheduler, jobs, view) or choose_class(scheduler, spec)
     if not isinstance(class_name, str):
         return None
     job = Job(
@@ -123,3 +123,12 @@ def scheduler_job(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> J
     job.priority_boost = jobs.boosts.get(view.job_id, 0)
     job.is_held = view.job_id in jobs.held or view.job_id in jobs.awaiting
     return job
+
+
+def _class_of(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> str | None:
+    """The class that the job was accepted for, if the site still has it and room for the job."""
+    pool = scheduler.pools.get(jobs.classes.get(view.job_id, ""))
+    if pool is None:
+        return None
+    fits = pool.profile.capacity >= view.spec.nodes and pool.features.issuperset(view.spec.features)
+    return pool.name if fits else None

@@ -115,11 +115,17 @@ class SiteDesk:
                 )
             await agent.record([]).durable()
             return agent.view(known.job_id)
-        refusal = self._refuse(asked, owner) or self._refuse_job(asked, owner)
-        if refusal is not None:
-            return refusal
-        job_id = agent.jobs.next_id
-        accepted = JobAccepted(job_id=job_id, owner=owner, spec=asked, at=agent.clock.now())
+        job = self._refuse(asked, owner) or self._accept(asked, owner)
+        if isinstance(job, Decline):
+            return job
+        job_id = job.job_id
+        accepted = JobAccepted(
+            job_id=job_id,
+            owner=owner,
+            spec=asked,
+            at=job.submitted_at,
+            class_name=job.class_name,
+        )
         ticket = agent.record([accepted])
         agent.runner.queue(job_id)
         await ticket.durable()
@@ -296,12 +302,12 @@ class SiteDesk:
         )
         return replace(view, spec=hidden, owner="somebody", reason="")
 
-    def _refuse_job(self, spec: JobSpec, owner: str) -> Decline | None:
-        """What the scheduler's limits say."""
+    def _accept(self, spec: JobSpec, owner: str) -> Job | Decline:
+        """The job as the scheduler will have it, or what its limits say."""
         agent, site = self._agent, self._agent.calendar.site
         answer = admit(agent.scheduler, spec, owner, agent.jobs.next_id, agent.clock.now())
         if not isinstance(answer, Decline):
-            return None
+            return answer
         return replace(answer, site=site, message=f"{site}: {answer.message}")
 
     def _admits(self, reservation_id: str, job: Job) -> bool:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from gridcore.instants import Instant
 from gridcore.jobs import JobSpec
 from gridcore.reservations import Decline, DeclineRule
+from local_sched.compression import FAR
 from local_sched.jobs import Job
 from local_sched.policies.policy import Policy, view_of_waiting
 from local_sched.policies.views_of_site import site_view
+from local_sched.resource_pools import ResourcePool
 from local_sched.scheduler import LocalScheduler
 from local_sched.scheduler_config import SchedulerMode
 from local_sched.usage import Usage
@@ -34,7 +36,7 @@ def admit(
     if limits.limit_max_s is not None and spec.limit_s > limits.limit_max_s:
         told = f"a limit of {spec.limit_s} s was asked for, {limits.limit_max_s} s is the most"
         return _refuse(DeclineRule.LIMIT_DURATION, told)
-    class_name = choose_class(scheduler, spec)
+    class_name = choose_class(scheduler, spec, now)
     if isinstance(class_name, Decline):
         return class_name
     refusal = _over_caps(scheduler, spec, owner) or _refuse_service(scheduler, spec, owner)
@@ -51,9 +53,12 @@ def admit(
     return job
 
 
-def choose_class(scheduler: LocalScheduler, spec: JobSpec) -> str | Decline:
-    """The resource class a job waits for: its reservation's, else the smallest that has room for it
-    in principle and all its features; the site's order breaks ties."""
+def choose_class(
+    scheduler: LocalScheduler, spec: JobSpec, now: Instant | None = None
+) -> str | Decline:
+    """The resource class a job waits for: its reservation's, else one with room for it in principle
+    and all its features, where it would start first; of several the smallest, then the site's
+    order. Without ``now`` nobody asks when it would start."""
     reservation = scheduler.reservation_jobs.book.reservations.get(spec.reservation_id)
     if reservation is not None:
         return reservation.resource_class
@@ -69,7 +74,15 @@ def choose_class(scheduler: LocalScheduler, spec: JobSpec) -> str | Decline:
         largest = max(pool.profile.capacity for pool in pools)
         told = f"{spec.nodes} nodes were asked for, {largest} is all there is"
         return _refuse(DeclineRule.TOO_LARGE, told, nodes_now=largest)
-    return min(fitting, key=lambda pool: pool.profile.capacity).name
+    if now is None or len(fitting) == 1:
+        return min(fitting, key=lambda pool: pool.profile.capacity).name
+
+    def first_start(pool: ResourcePool) -> tuple[Instant, int]:
+        room = scheduler.free_after_queue(pool.name, now)
+        start = room.earliest_fit(spec.nodes, spec.limit_s, now)
+        return FAR if start is None else start, pool.profile.capacity
+
+    return min(fitting, key=first_start).name
 
 
 def _over_caps(scheduler: LocalScheduler, spec: JobSpec, owner: str) -> Decline | None:

@@ -16,7 +16,7 @@ from local_sched.catalina.json_forms import with_texts
 from local_sched.catalina.reservations import declined
 from local_sched.catalina.session import Session
 from local_sched.catalina.site_orders import give
-from local_sched.catalina.tables import clock_text, span_text, table, zone_text
+from local_sched.catalina.tables import clock_text, count_text, span_text, table, zone_text
 from local_sched.catalina.words import (
     read_account,
     read_email,
@@ -221,7 +221,7 @@ def _instance_lines(
 ) -> list[str]:
     return [
         f"  {each['reservation']}  {format_in_zone(each['start'], session.zone)}"
-        f"  {each['nodes']} nodes{f', {told}' if told else ''}"
+        f"  {count_text(each['nodes'], 'node')}{f', {told}' if told else ''}"
         for each in instances
     ]
 

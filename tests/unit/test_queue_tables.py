@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agents.agent_events import JobAccepted
+from agents.job_table import JobTable
+from agents.restart import scheduler_job
 from agents.site_config import load_site_config
 from gridcore.calendar_rules import ResourceClass
 from gridcore.calendars import Calendar
@@ -16,6 +19,7 @@ from local_sched.admission import admit
 from local_sched.jobs import Job, WaitReason
 from local_sched.queries import waiting_reason, why
 from local_sched.scheduler import LocalScheduler
+from local_sched.scheduler_config import SchedulerConfig
 from local_sched.site_scheduler import site_scheduler
 
 SITE = '[site]\nname = "lab"\n'
@@ -145,3 +149,36 @@ def test_a_service_is_for_those_it_names(tmp_path: Path) -> None:
     unknown = admit(scheduler, spec(quality_of_service="gold"), "ann", "4", 0)
     assert isinstance(unknown, Decline)
     assert "'gold'; yours: urgent, idle" in unknown.message
+
+
+def test_a_job_waits_where_it_starts_first() -> None:
+    """Of the classes that have what it asks for; of several that are free the smallest."""
+    classes = [ResourceClass(name="big", nodes=4), ResourceClass(name="small", nodes=2)]
+    scheduler = site_scheduler(Calendar("lab", classes), SchedulerConfig())
+    first = submitted(scheduler, "1", nodes=2)
+    assert first.class_name == "small"
+    scheduler.cycle(0)
+    second = submitted(scheduler, "2", nodes=2)
+    assert second.class_name == "big", "small is taken for 100 s"
+    assert submitted(scheduler, "3", nodes=2, limit_s=500).class_name == "big"
+    scheduler.cycle(0)
+    assert submitted(scheduler, "4", nodes=2).class_name == "small", "both at 100"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "restored"), [("big", "big"), ("", "small"), ("gone", "small"), ("tiny", "small")]
+)
+def test_a_restart_leaves_a_job_in_its_class(accepted: str, restored: str) -> None:
+    """As long as the site has it with room for the job; whatever would start first by then."""
+    classes = [
+        ResourceClass(name=name, nodes=nodes)
+        for name, nodes in (("big", 4), ("small", 2), ("tiny", 1))
+    ]
+    scheduler = site_scheduler(Calendar("lab", classes), SchedulerConfig())
+    jobs = JobTable("lab")
+    jobs.apply(
+        JobAccepted(job_id="1.lab", owner="ann", spec=spec(nodes=2), at=0, class_name=accepted)
+    )
+    job = scheduler_job(scheduler, jobs, jobs.views["1.lab"])
+    assert job is not None
+    assert job.class_name == restored
