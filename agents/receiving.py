@@ -22,21 +22,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from agents.agent_events import HandoverDone
 from gridcore.callers import Caller, Role
 from gridcore.errors import GridError, InputError, NotFoundError, UnavailableError
-from gridcore.handovers import HandedFile, Handover
+from gridcore.handovers import Handover
 from gridcore.instants import Instant
 from gridcore.jobs import JobState, JobView
-from gridcore.ports import OutputChunk, SitePort
+from gridcore.ports import FileStatus, OutputChunk, SitePort
 from gridcore.reservations import Reservation, ReservationState, TripRef
 from gridcore.timetext import format_utc
-from gridio.transfers import deliver, what_is_there
+from gridio.transfers import bounded, deliver, handed_files, what_is_there
 from local_sched.reservation_jobs import START_SLACK_S
 
 if TYPE_CHECKING:
@@ -169,26 +168,19 @@ class Receiving:
                 found = await giver.list_files(area, handed.source, with_checksums=True)
             except NotFoundError:
                 return f"stage {handover.leg} at {handover.site} left no file {handed.source!r}"
-            for source in found:
-                if source.is_folder:
-                    continue
-                target = replace(source, path=_destination(handed, source.path))
-                await deliver(
-                    own,
-                    own_area,
-                    target,
-                    partial(self._read, view, giver, area, source.path),
-                    there.get(target.path),
-                )
+            for source, target in handed_files(found, handed.source, handed.destination):
+                read = partial(self._read, view, giver, area, source)
+                await deliver(own, own_area, target, read, there.get(target.path))
         return ""
 
     async def _read(
-        self, view: JobView, giver: SitePort, area: str, path: str, offset: int
+        self, view: JobView, giver: SitePort, area: str, source: FileStatus, offset: int
     ) -> AsyncIterator[OutputChunk]:
         """A file's content, as long as somebody waits for it."""
-        async for chunk in giver.get_file(area, path, offset):
+        chunks = giver.get_file(area, source.path, offset)
+        async for chunk in bounded(chunks, source.size_bytes):
             if not self._is_awaiting(view.job_id) or self._agent.clock.now() > self._deadline(view):
-                raise _TimeOverError(f"nobody waits for {path!r} any more")
+                raise _TimeOverError(f"nobody waits for {source.path!r} any more")
             yield chunk
 
     # -- inside ------------------------------------------------------------------------------------
@@ -246,12 +238,6 @@ async def _ask_about(giver: SitePort, trip: TripRef, leg: str) -> _Stage:
             return _Stage(area, JobState(state), is_over)
         case _:
             raise UnavailableError("the site answers in an unknown way")
-
-
-def _destination(handed: HandedFile, path: str) -> str:
-    """Where a file goes that was found at ``path``, at or below the source."""
-    below = PurePosixPath(path).relative_to(PurePosixPath(handed.source))
-    return str(PurePosixPath(handed.destination) / below)
 
 
 # -- the giving site -------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ that turns out to belong to something else costs one more transfer from the begi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -66,6 +67,35 @@ async def deliver(
             if damaged == DAMAGED_MAX:
                 raise
             offset = 0
+
+
+def handed_files(
+    files: Iterable[FileStatus], source: str, destination: str
+) -> list[tuple[FileStatus, FileStatus]]:
+    """Files that were found at or below ``source``, each with how it is to lie at ``destination``.
+
+    ``UnavailableError``: the answer cannot be one to that question; nothing of it may be believed.
+    """
+    found = []
+    for file in files:
+        if file.is_folder:
+            continue
+        path = PurePosixPath(file.path)
+        if not path.is_relative_to(source) or ".." in path.parts or not file.sha256:
+            raise UnavailableError(f"asked for {source!r}, the site offers {file.path[:60]!r}")
+        below = PurePosixPath(destination) / path.relative_to(source)
+        found.append((file, replace(file, path=str(below))))
+    return found
+
+
+async def bounded(
+    chunks: AsyncIterator[OutputChunk], size_bytes: int
+) -> AsyncIterator[OutputChunk]:
+    """The chunks of a file that is said to have so many bytes; no disk is filled with more."""
+    async for chunk in chunks:
+        if chunk.offset + len(chunk.content) > size_bytes:
+            raise ConflictError("the file is longer than it was said to be")
+        yield chunk
 
 
 async def what_is_there(port: SitePort, area: str) -> dict[str, FileStatus]:

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import PurePosixPath
 from typing import Final
 
 from gridcore.errors import ConflictError, NotFoundError, UnavailableError
 from gridcore.itineraries import Itinerary, Leg
 from gridcore.jobs import JobState
 from gridcore.metajobs import Metajob
-from gridio.transfers import deliver, what_is_there
+from gridcore.ports import FileStatus, OutputChunk, SitePort
+from gridio.transfers import bounded, deliver, handed_files, what_is_there
 from travel_agent.legs import LegChange, LegOutput, LegWork
 from travel_agent.news import Listener, News, Step
 from travel_agent.office import Office
@@ -88,23 +88,19 @@ class Relay:
         there = await what_is_there(receiver, own)
         count = 0
         for wanted in stage.receives:
-            source = PurePosixPath(wanted.source)
-            found = [
-                each
-                for each in await giver.list_files(area, wanted.source, with_checksums=True)
-                if not each.is_folder
-            ]
-            if not found:
+            found = await giver.list_files(area, wanted.source, with_checksums=True)
+            files = handed_files(found, wanted.source, wanted.destination)
+            if not files:
                 raise NotFoundError(f"{before.name} at {before.site} left no {wanted.source!r}")
-            for file in found:
-                path = PurePosixPath(wanted.destination) / PurePosixPath(file.path).relative_to(
-                    source
-                )
-                target = replace(file, path=str(path))
-                read = partial(giver.get_file, area, file.path)
+            for file, target in files:
+                read = partial(_read, giver, area, file)
                 count += await deliver(receiver, own, target, read, there.get(target.path))
         text = f"{count} files brought from {before.name}"
         self.tell(News(step=Step.STAGED, place=leg.name, text=text))
+
+
+def _read(giver: SitePort, area: str, file: FileStatus, offset: int) -> AsyncIterator[OutputChunk]:
+    return bounded(giver.get_file(area, file.path, offset), file.size_bytes)
 
 
 async def bring_now(relay: Relay, itinerary: Itinerary, log: TripLog) -> Itinerary:

@@ -14,9 +14,19 @@ from gridcore.callers import Caller, Role
 from gridcore.errors import GridError, NotAuthorisedError, NotFoundError
 from gridcore.handovers import HandedFile
 from gridcore.jobs import JobState
+from gridcore.ports import PART_SUFFIX, FileStatus
 from gridcore.reservations import ReservationState
 from local_sched.reservation_jobs import START_SLACK_S
 from tests.two_sites import EVE, HANDOVER, NOW, SECOND_START, a_chain, once, received, two_sites
+
+OTHER = "0" * 64
+"""The checksum of no file here."""
+
+
+def arrived(folder: Path) -> list[Path]:
+    """Whole files in any folder of the receiving site."""
+    files = [path for path in folder.glob("right/*/**/*") if path.is_file()]
+    return [path for path in files if path.suffix != PART_SUFFIX]
 
 
 async def test_files_come_when_the_stage_before_has_ended_and_the_job_starts_on_time(
@@ -86,6 +96,37 @@ async def test_what_can_never_arrive_fails_atonce(
         assert reason in view.reason
         (kept,) = grid.right.agent.calendar.reservations.values()
         assert kept.state is ReservationState.RELEASED
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        (
+            FileStatus(path="elsewhere", size_bytes=1, sha256="0" * 64),
+            "the site offers 'elsewhere'",
+        ),
+        (FileStatus(path="field.dat/../../x", size_bytes=1, sha256="0" * 64), "the site offers"),
+        (FileStatus(path="field.dat", size_bytes=2000), "the site offers 'field.dat'"),
+        (FileStatus(path="field.dat", size_bytes=10, sha256="0" * 64), "longer than it was said"),
+        (FileStatus(path="field.dat", size_bytes=2000, sha256="0" * 64), "arrived damaged"),
+    ],
+)
+async def test_a_site_that_lies_harms_nobody(tmp_path: Path, file: FileStatus, reason: str) -> None:
+    """Other paths than were asked for, no checksum, more bytes than said, another content: nothing
+    of it is taken, the daemon lives on, and the job fails with the reason.
+    """
+    async with two_sites(tmp_path) as grid:
+
+        async def lie(*_: object, **__: object) -> list[FileStatus]:
+            return [file]
+
+        _, second = await a_chain(grid)
+        grid.lies["list_files"] = lie
+        await grid.pass_time(SECOND_START + START_SLACK_S + 3)
+        view = grid.right.view(second)
+        assert view.state is JobState.FAILED
+        assert reason in view.reason
+        assert arrived(tmp_path) == []
 
 
 async def test_a_failed_stage_fails_the_next(tmp_path: Path) -> None:
