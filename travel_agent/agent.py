@@ -140,9 +140,13 @@ class TravelAgent:
         """Ids of all trips that this laptop knows, the oldest first."""
         return self._office.journals.trip_ids()
 
-    async def status(self, wanted: str, *, listener: Listener = deaf) -> TripReport:
-        """Where a trip stands, by the books of its sites; people are told what is new in it."""
-        return await report(self._office, wanted, listener)
+    async def status(
+        self, wanted: str, *, listener: Listener = deaf, is_brief: bool = False
+    ) -> TripReport:
+        """Where a trip stands, by the books of its sites; people are told what is new in it.
+        ``is_brief``: of a trip that is over only what this laptop remembers.
+        """
+        return await report(self._office, wanted, listener, is_brief=is_brief)
 
     def itinerary_ics(self, wanted: str) -> str:
         """A trip as iCalendar, as this laptop remembers it."""

@@ -20,25 +20,27 @@ from travel_agent.news import Listener
 from travel_agent.office import Office
 from travel_agent.racing import race_report, withdraw_losers
 from travel_agent.relaying import Relay, bring_in_time
-from travel_agent.reports import TripReport, look_at, report_on
+from travel_agent.reports import LegLook, TripReport, look_at, report_on
 from travel_agent.stages import with_inputs
 from travel_agent.telling import tell_people
 from travel_agent.trip_events import TripEnded
+from travel_agent.trip_log import JournaledTripLog
 
 _TOLD_AT_THE_END = {TripState.FAILED: TripEvent.FAILED, TripState.COMPLETED: TripEvent.DONE}
 
 
-async def report(office: Office, wanted: str, listener: Listener) -> TripReport:
-    """Where a trip stands, by the books of its sites; people are told what is new in it."""
+async def report(
+    office: Office, wanted: str, listener: Listener, *, is_brief: bool = False
+) -> TripReport:
+    """Where a trip stands, by the books of its sites; people are told what is new in it.
+    ``is_brief``: of a trip that is over only what this laptop remembers.
+    """
     log = office.open_log(wanted)
     try:
         story = log.story
         itinerary = story.itinerary()
         if not itinerary.legs or story.state.is_over:
-            is_told = story.state in _TOLD_AT_THE_END and story.message
-            return TripReport(
-                itinerary=itinerary, jobs={}, notes=(story.message,) if is_told else ()
-            )
+            return await _after_the_end(office, log, is_brief=is_brief)
         metajob = office.metajob_of(log)
         destinations = office.destinations(metajob)
         itinerary = with_inputs(metajob, itinerary, destinations)
@@ -66,6 +68,25 @@ async def report(office: Office, wanted: str, listener: Listener) -> TripReport:
         return found
     finally:
         log.close()
+
+
+async def _after_the_end(office: Office, log: JournaledTripLog, *, is_brief: bool) -> TripReport:
+    """A trip that is over, as it was in the end; its jobs as far as their sites remember them."""
+    story = log.story
+    itinerary = story.itinerary()
+    has_run = story.state in _TOLD_AT_THE_END
+    looks: list[LegLook] = []
+    if has_run and not is_brief:
+        destinations = office.destinations(office.metajob_of(log))
+        looks = await asyncio.gather(
+            *(look_at(leg, destinations[leg.machine]) for leg in itinerary.legs)
+        )
+    return TripReport(
+        itinerary=itinerary,
+        jobs={each.leg.name: each.job for each in looks if each.job is not None},
+        skews={each.leg.name: each.skew for each in looks if each.skew is not None},
+        notes=(story.message,) if has_run and story.message else (),
+    )
 
 
 async def attend(

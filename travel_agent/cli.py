@@ -121,7 +121,9 @@ def status(
         reports, objects = [], []
         for each in [trip] if trip else agent.trips():
             try:
-                reports.append(await agent.status(each, listener=listener_for(as_json)))
+                reports.append(
+                    await agent.status(each, listener=listener_for(as_json), is_brief=not trip)
+                )
             except GridError as fault:
                 if trip:
                     raise
