@@ -80,6 +80,7 @@ TRIP_DAMAGE: Final = (
     "REUSED_BALLOT",
 )
 CANCEL_DAMAGE: Final = ("ONLY_LEARN", "LONE_START", "HASTY_RELEASE")
+CHANGE_DAMAGE: Final = ("ASK_TOO_SOON", "HASTY_CALL", "BREAK_FIRST", "LONE_EXPIRY")
 CONFIGURATIONS: Final = (
     Configuration(model="trip"),
     *(Configuration(model="trip", switch=each, expected=DAMAGE) for each in TRIP_DAMAGE),
@@ -90,6 +91,11 @@ CONFIGURATIONS: Final = (
     *(Configuration(model="cancel", switch=each, expected=DAMAGE) for each in CANCEL_DAMAGE),
     Configuration(model="cancel", switch="CAN_CANCEL", expected=REACHED),
     Configuration(model="cancel", switch="CAN_RUN", expected=REACHED),
+    Configuration(model="change"),
+    *(Configuration(model="change", switch=each, expected=DAMAGE) for each in CHANGE_DAMAGE),
+    Configuration(model="change", switch="CAN_CHANGE", expected=REACHED),
+    Configuration(model="change", switch="CAN_STAY", expected=REACHED),
+    Configuration(model="change", switch="CAN_FOLLOW", expected=REACHED),
 )
 
 
