@@ -42,7 +42,7 @@ class Finding:
     """Of trips that a cut journal had lost something of: what was cut off is gone."""
     outcomes: dict[str, str]
     doubt_longest_s: dict[str, float]
-    """By trip, from a hold to its end."""
+    """By trip, from a hold to its end; but for those whose end a cut may have taken away."""
 
 
 def examine(world: FoundWorld, cuts: Sequence[Cut], evidence: Path) -> Finding:
@@ -71,7 +71,8 @@ def examine(world: FoundWorld, cuts: Sequence[Cut], evidence: Path) -> Finding:
     for trip_id in touched:
         if outcomes.get(trip_id) == TORN:
             outcomes[trip_id] = CUT_OFF
-    return Finding(broken, excused, outcomes, _doubts(world))
+    doubts = {trip_id: each for trip_id, each in _doubts(world).items() if trip_id not in touched}
+    return Finding(broken, excused, outcomes, doubts)
 
 
 def _check_told(world: FoundWorld, laptop: LiveLaptop) -> None:
