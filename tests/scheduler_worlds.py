@@ -8,6 +8,7 @@ from gridcore.instants import Instant
 from gridcore.jobs import JobState
 from gridcore.reservations import Decline, Reservation, ReservationRequest
 from local_sched.backfill import BackfillRule
+from local_sched.fixed_nodes import decide_fixed_nodes, drain_nodes, fixed_request
 from local_sched.jobs import Job
 from local_sched.scheduler import CycleResult, LocalScheduler
 from local_sched.scheduler_config import SchedulerConfig
@@ -96,6 +97,17 @@ class SmallSite:
         answer = self.reserve(*arguments, **more)  # type: ignore[arg-type]
         assert isinstance(answer, Reservation), answer
         return answer
+
+    def fix(self, names: list[str], start: Instant, duration_s: int) -> Reservation | Decline:
+        """The site reserves nodes by name, as its agent does."""
+        self.serial += 1
+        request = fixed_request(f"f{self.serial}", names, start, start + duration_s)
+        decision = decide_fixed_nodes(self.calendar, self.scheduler, names, request, self.now)
+        for event in decision.events:
+            self.calendar.apply(event)
+        if isinstance(decision.answer, Reservation):
+            drain_nodes(self.scheduler, decision.answer, names, self.now)
+        return decision.answer
 
     def release(self, reservation: Reservation) -> None:
         """The reservation is cancelled."""

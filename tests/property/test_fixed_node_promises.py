@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridcore.reservations import Reservation
-from local_sched.fixed_nodes import decide_fixed_nodes, drain_nodes, fixed_request
 from local_sched.jobs import Job
 from local_sched.scheduler_config import JobLimits, SchedulerConfig
 from tests.scheduler_worlds import CONSERVATIVE, EASY, FCFS, REPLAN, SmallSite
@@ -100,17 +99,11 @@ class FixedWorld:
         self.cycle()
 
     def fix(self, names: list[str], start: int, duration_s: int) -> None:
-        """What the agent does, its journal apart."""
-        site = self.site
-        site.serial += 1
-        request = fixed_request(f"f{site.serial}", names, start, start + duration_s)
-        decision = decide_fixed_nodes(site.calendar, site.scheduler, names, request, site.now)
-        if isinstance(decision.answer, Reservation):
-            for event in decision.events:
-                site.calendar.apply(event)
-            drain_nodes(site.scheduler, decision.answer, names, site.now)
-            self.reservations.append(decision.answer)
-            self.fixed[decision.answer.reservation_id] = frozenset(names)
+        """Its answer is remembered; waiting jobs may have lost their places by it."""
+        answer = self.site.fix(names, start, duration_s)
+        if isinstance(answer, Reservation):
+            self.reservations.append(answer)
+            self.fixed[answer.reservation_id] = frozenset(names)
             self.places.clear()  # the site's own reservations may move places
 
     def release(self, reservation: Reservation) -> None:

@@ -26,6 +26,7 @@ CONFIGS = {
     "depth-2": SchedulerConfig(overrun=OVERRUN, backfill=BackfillRule(depth=2)),
     "replan": SchedulerConfig(overrun=OVERRUN, backfill=BackfillRule(keeps_places=False)),
     "priority": SchedulerConfig(overrun=OVERRUN, order=by_priority(PriorityRule(nodes_full=NODES))),
+    "limited": SchedulerConfig(overrun=OVERRUN, limits=JobLimits(limit_max_s=20)),
     "capped": SchedulerConfig(
         overrun=OVERRUN,
         limits=JobLimits(jobs_running_max_per_user=2, nodes_running_max_per_account=3),
@@ -38,6 +39,12 @@ steps = st.one_of(
     st.tuples(st.just("cancel"), st.integers(0, 5)),
     st.tuples(st.just("requeue"), st.integers(0, 5)),
     st.tuples(st.just("reserve"), st.integers(1, NODES), st.integers(1, 20), st.integers(0, 20)),
+    st.tuples(
+        st.just("fix"),
+        st.sets(st.integers(0, NODES - 1), min_size=1),
+        st.integers(0, 25),
+        st.integers(1, 12),
+    ),
     st.tuples(st.just("release"), st.integers(0, 3)),
     st.tuples(st.just("bind"), st.integers(0, 3), st.integers(0, 3), st.booleans()),
     st.tuples(st.just("list"), st.integers(0, 3), st.integers(0, 3)),
@@ -81,6 +88,11 @@ class Chaos:
                     scheduler.cancel(job.job_id, site.now)
             case ("reserve", nodes, duration_s, ahead_s):
                 answer = site.reserve(nodes, duration_s, site.now + ahead_s)
+                if isinstance(answer, Reservation):
+                    self.reservations.append(answer)
+            case ("fix", nodes, ahead_s, duration_s):
+                names = [f"node-{each}" for each in sorted(nodes)]
+                answer = site.fix(names, site.now + ahead_s, duration_s)
                 if isinstance(answer, Reservation):
                     self.reservations.append(answer)
             case ("release", which):
@@ -143,7 +155,7 @@ class Chaos:
 @pytest.mark.parametrize("name", CONFIGS)
 @given(history=st.lists(steps, min_size=5, max_size=50))
 def test_nothing_breaks_in_any_history(name: str, history: list[tuple[Any, ...]]) -> None:
-    """Submissions, bindings, overruns, failures, repairs, holds, modes, in any order."""
+    """Submissions, bindings, overruns, failures, repairs, holds, modes, drains, in any order."""
     chaos = Chaos(CONFIGS[name])
     for step in history:
         chaos.do(step)
