@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 
 from aiostream import stream
 
@@ -52,6 +53,9 @@ async def report(
             await withdraw_losers(found, destinations)
         else:
             found = report_on(itinerary, looks)
+        if story.amendment is not None:
+            note = f"a change was interrupted: `gur resume {story.trip_id}` finishes or undoes it"
+            found = replace(found, notes=(*found.notes, note))
         state = found.itinerary.state
         if found.is_over and not story.state.is_over:
             await log.write(

@@ -203,6 +203,9 @@ def _leg_now(leg: Leg, kept: Reservation | None, job: JobView | None) -> Leg:
         return replace(leg, state=done)
     if kept is None:
         return leg
+    if kept.state is ReservationState.COMMITTED:
+        # A change of the trip may have been decided when the laptop was gone.
+        leg = replace(leg, nodes=kept.nodes, interval=kept.interval)
     if kept.state is ReservationState.COMPLETED and leg.input_by is InputWay.LAPTOP:
         # Its time went by without the job that waits for what the laptop should have brought.
         return replace(leg, state=LegState.FAILED)
