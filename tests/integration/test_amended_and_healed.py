@@ -224,6 +224,31 @@ def test_a_site_that_is_gone_is_replaced(grid: GridWorld, tmp_path: Path) -> Non
     assert grid.active_jobs("gamma", ada.trip) == []
 
 
+def test_a_leg_that_its_site_released_is_booked_elsewhere(grid: GridWorld, tmp_path: Path) -> None:
+    """Nothing replaces what is gone; the trip goes to its other machine at the same time."""
+    ada = booked(
+        grid,
+        tmp_path,
+        {"alpha": (2, 2), "beta": (2, 2)},
+        2,
+        pattern="single",
+        extra='healing = ["shrink", "replace_leg"]',
+    )
+    ((site, kept),) = ada.kept().items()
+
+    async def take_away() -> None:
+        async with grid.laptop("edsger") as admin:
+            await admin.connection(f"{site}-machine").calendar.release(kept.reservation_id)
+
+    asyncio.run(take_away())
+    healed = ada.answer("heal", ada.trip)
+    assert (healed["healed_by"], list(healed["refused"])) == ("replace_leg", ["shrink"])
+    ((other, new),) = ada.kept().items()
+    assert {site, other} == {"alpha", "beta"}
+    assert new.interval == kept.interval
+    assert len(grid.active_jobs(other, ada.trip)) == 1
+
+
 def test_without_a_rule_the_rest_is_cancelled(grid: GridWorld, tmp_path: Path) -> None:
     """Empty rules mean to give up: the trip is over, and says so with the code of a refusal."""
     ada = booked(grid, tmp_path, {"alpha": (2, 2), "gamma": (4, 4)}, 6)
