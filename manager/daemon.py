@@ -33,6 +33,7 @@ from gridio.rpc.server import GridServer
 from manager.calendar_manager import CalendarManager, ManagerParts
 from manager.children import Child
 from manager.manager_config import ManagerConfig
+from manager.manager_events import AccountsCarried
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,11 @@ async def run_manager(config: ManagerConfig) -> None:
         count = manager.replay()
         if journal.was_rewound:
             log.critical("the journal is older than what was promised: promises may be forgotten")
+            # What was promised under a name and is forgotten must not be taken for something new.
+            passed = manager.book.opened + journal.forgotten_most
+            await manager.record(
+                [AccountsCarried(groups_opened=passed, accounts=())], True
+            ).durable()
         log.info("read %d records", count)
         table = config.file.manager
         server = GridServer(
