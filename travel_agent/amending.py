@@ -114,8 +114,7 @@ class Amending:
             refusal = await self._settle_decided(amendment, wish)
             done.append("the change was not made" if refusal else "finished a change of the trip")
         if story.dropped:
-            await self._drop_all()
-            done.append("released what the trip no longer needs")
+            done.append(await self._drop_all())
         return "; ".join(done)
 
     # -- holding -----------------------------------------------------------------------------------
@@ -226,16 +225,21 @@ class Amending:
         await self._release(legs, parts)
         await self._log.write(TripEnded(state=TripState.CANCELLED.value, message=reason))
 
-    async def _drop_all(self) -> None:
+    async def _drop_all(self) -> str:
         """Release the legs that amendments left out, and have the acceptors of their attempts
-        remember it, for a site that cannot be told now.
+        remember it. A site that cannot be told now keeps nobody from going on: it asks before its
+        start, and is told again next time.
         """
         now = self._office.clock.now()
-        for dropped in self._log.story.dropped:
-            waiting = [leg for leg in dropped.legs if now < leg.end]
-            if waiting:
-                await self._drop(replace(dropped, legs=tuple(waiting)))
+        try:
+            for dropped in self._log.story.dropped:
+                waiting = [leg for leg in dropped.legs if now < leg.end]
+                if waiting:
+                    await self._drop(replace(dropped, legs=tuple(waiting)))
+        except UnavailableError as fault:
+            return f"a site that is left out could not be told: {fault}"
         await self._log.write(LegsDropped())
+        return "released what the trip no longer needs"
 
     async def _drop(self, dropped: DroppedLegs) -> None:
         parts = self._parts_of(dropped.metajob_json)

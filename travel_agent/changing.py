@@ -129,18 +129,8 @@ async def change_trip(
         raise
     if decline is not None:
         return Changed(itinerary=log.story.itinerary(), decline=decline)
-    await finish_dropping(amending)
+    await amending.settle()
     return Changed(itinerary=await requeue_jobs(office, log, base, listener))
-
-
-async def finish_dropping(amending: Amending) -> None:
-    """Release what a change left out. A site that cannot be told now is told by `gur resume`, and
-    asks before its leg starts; the change itself is done.
-    """
-    try:
-        await amending.settle()
-    except GridError:
-        return
 
 
 async def requeue_jobs(

@@ -213,6 +213,8 @@ def test_a_site_that_is_gone_is_replaced(grid: GridWorld, tmp_path: Path) -> Non
     healed = ada.answer("heal", ada.trip, "--patience", "1s")
     assert healed["healed_by"] == "replace_leg"
     assert "gamma-machine" in healed["lost"]
+    still_away = ada.answer("resume", ada.trip)
+    assert still_away["state"] == "BOOKED", "nobody has to wait for a site that is left out"
     grid.start("gamma")
     assert ada.answer("resume", ada.trip)["state"] == "BOOKED"
     kept = ada.kept()
