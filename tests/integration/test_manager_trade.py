@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.reservations import ReservationEvent
+from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationEvent
+from tests.builders import a_request
 from tests.grid_world import until
 from tests.gur_runner import GurProcess, Said
 from tests.manager_daemons import AGENTS, CLOCK, Tree, tree_of_daemons
@@ -34,8 +35,9 @@ nodes_max = {nodes}
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tree]:
-    """Five daemons, for all tests of this module."""
-    with tree_of_daemons(tmp_path_factory.mktemp("tree")) as world:
+    """Five daemons, for all tests of this module; one site takes whole slots."""
+    slots = '[calendar]\nslots = "4 x 60s, * x 600s"\n'
+    with tree_of_daemons(tmp_path_factory.mktemp("tree"), {"gamma": slots}) as world:
         yield world
 
 
@@ -80,7 +82,9 @@ def test_a_region_goes_up_and_the_balance_of_trade_shows_it(
     trip = json.loads(said.out)
     assert trip["state"] == "BOOKED"
     assert [(leg["site"], leg["nodes"]) for leg in trip["legs"]] == [("north", 10)]
-    assert granted(tree) == {name: [ReservationEvent.COMMIT] for name in AGENTS}
+    assert {name: last[-1] for name, last in granted(tree).items()} == dict.fromkeys(
+        AGENTS, ReservationEvent.COMMIT
+    )
 
     def traded() -> dict[str, dict[str, dict[str, int]]]:
         said = tree.gur(gur, "sites", "--trade", "--json")
@@ -102,6 +106,29 @@ def test_a_region_goes_up_and_the_balance_of_trade_shows_it(
     for accounts in traded().values():
         balances = [one["lent_node_s"] - one["borrowed_node_s"] for one in accounts.values()]
         assert sum(balances) == 0
+
+
+async def test_a_site_of_the_tree_takes_whole_slots(tree: Tree) -> None:
+    """One of two nodes for a minute takes it for ten, at the site whose configuration says so: who
+    wants both is told the end of the slot, also by the managers above, which plan on its shadow.
+    """
+    edge = (CLOCK.now() // 600 + 6) * 600
+    async with tree.as_ada("gamma") as gamma, tree.as_ada("top") as top:
+        held = await gamma.calendar.reserve(
+            a_request("one", nodes=1, start=edge + 100, duration_s=60), ttl_s=60
+        )
+        assert isinstance(held, Reservation), held
+        assert (held.start, held.end) == (edge + 100, edge + 160)
+        await gamma.calendar.commit(held.reservation_id)
+        both = a_request("both", nodes=2, start=edge + 300, duration_s=60)
+        (refused,) = await gamma.calendar.inquire([both])
+        assert isinstance(refused, Decline)
+        assert refused.earliest == edge + 600
+        everything = a_request("everything", nodes=10, start=edge + 300, duration_s=60)
+        (refused,) = await top.calendar.inquire([everything])
+        assert isinstance(refused, Decline)
+        assert (refused.rule, refused.earliest) == (DeclineRule.NO_ROOM, edge + 600)
+        await gamma.calendar.release(held.reservation_id)
 
 
 def test_a_manager_is_killed_while_gur_books_through_the_top(
