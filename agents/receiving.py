@@ -35,7 +35,7 @@ from gridcore.jobs import JobState, JobView
 from gridcore.ports import FileStatus, OutputChunk, SitePort
 from gridcore.reservations import Reservation, ReservationState, TripRef
 from gridcore.timetext import format_utc
-from gridio.transfers import bounded, deliver, handed_files, what_is_there
+from gridio.transfers import bounded, deliver, handed_files, some_at_once, what_is_there
 from local_sched.reservation_jobs import START_SLACK_S
 
 if TYPE_CHECKING:
@@ -168,9 +168,13 @@ class Receiving:
                 found = await giver.list_files(area, handed.source, with_checksums=True)
             except NotFoundError:
                 return f"stage {handover.leg} at {handover.site} left no file {handed.source!r}"
-            for source, target in handed_files(found, handed.source, handed.destination):
+
+            async def bring(pair: tuple[FileStatus, FileStatus]) -> None:
+                source, target = pair
                 read = partial(self._read, view, giver, area, source)
                 await deliver(own, own_area, target, read, there.get(target.path))
+
+            await some_at_once(bring, handed_files(found, handed.source, handed.destination))
         return ""
 
     async def _read(

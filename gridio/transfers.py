@@ -7,11 +7,12 @@ that turns out to belong to something else costs one more transfer from the begi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, TypeVar
 
 from gridcore.errors import ConflictError, NotFoundError, UnavailableError
 from gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
@@ -22,6 +23,14 @@ that asks how far it got waits for the site for about a second.
 """
 DAMAGED_MAX: Final = 2
 """Times a whole transfer may arrive damaged: once because of an old part, once by bad luck."""
+
+AT_ONCE: Final = 8
+"""Files on their way at the same time: a small one is mostly waiting, a large one fills the line by
+itself.
+"""
+
+F = TypeVar("F")
+T = TypeVar("T")
 
 ReadFrom = Callable[[int], AsyncIterator[OutputChunk]]
 """The content of a file from an offset on."""
@@ -102,6 +111,25 @@ async def what_is_there(port: SitePort, area: str) -> dict[str, FileStatus]:
     """Files of an area by path, with checksums, whole or in part: what ``deliver`` goes on from."""
     files = await port.list_files(area, "", with_checksums=True)
     return {each.path.removesuffix(PART_SUFFIX): each for each in files if not each.is_folder}
+
+
+async def some_at_once(work: Callable[[F], Awaitable[T]], items: Sequence[F]) -> list[T]:
+    """Do ``work`` for every item, ``AT_ONCE`` at a time; the first fault ends the others."""
+    results: dict[int, T] = {}
+    waiting = enumerate(items)
+
+    async def worker() -> None:
+        for position, item in waiting:
+            results[position] = await work(item)
+
+    workers = [asyncio.create_task(worker()) for _ in range(min(AT_ONCE, len(items)))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for each in workers:
+            each.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    return [results[position] for position in range(len(items))]
 
 
 async def _arrived(port: SitePort, area: str, destination: str) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from gridcore.callers import Caller, Role
 from gridcore.errors import UnavailableError
@@ -68,8 +69,6 @@ class TwoSites:
             for _ in range(5):
                 for world in self.worlds.values():
                     await world.agent.tick()
-                # Files are read in threads.
-                await asyncio.sleep(0.001)  # noqa: TID251 - lets a thread finish, measures nothing
                 await self.left._turns()
 
     async def leg(
@@ -154,9 +153,21 @@ async def once(content: bytes) -> AsyncIterator[OutputChunk]:
 async def two_sites(folder: Path) -> AsyncIterator[TwoSites]:
     """Both serve; what they do in the background ends with the test."""
     grid = TwoSites(folder)
+    with patch("asyncio.to_thread", _here):
+        async with _serving(grid):
+            yield grid
+
+
+async def _here(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Files are read and written at once: how long a thread takes must not matter to a test."""
+    return work(*arguments)
+
+
+@asynccontextmanager
+async def _serving(grid: TwoSites) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as group:
         await grid.go(group)
-        yield grid
+        yield
         for world in grid.worlds.values():
             await world.stop()
         for task in asyncio.all_tasks():

@@ -19,7 +19,7 @@ from gridcore.itineraries import Itinerary, Leg
 from gridcore.jobs import JobState
 from gridcore.metajobs import Metajob
 from gridcore.ports import FileStatus, OutputChunk, SitePort
-from gridio.transfers import bounded, deliver, handed_files, what_is_there
+from gridio.transfers import bounded, deliver, handed_files, some_at_once, what_is_there
 from travel_agent.legs import LegChange, LegOutput, LegWork
 from travel_agent.news import Listener, News, Step
 from travel_agent.office import Office
@@ -92,9 +92,13 @@ class Relay:
             files = handed_files(found, wanted.source, wanted.destination)
             if not files:
                 raise NotFoundError(f"{before.name} at {before.site} left no {wanted.source!r}")
-            for file, target in files:
+
+            async def bring(pair: tuple[FileStatus, FileStatus]) -> bool:
+                file, target = pair
                 read = partial(_read, giver, area, file)
-                count += await deliver(receiver, own, target, read, there.get(target.path))
+                return await deliver(receiver, own, target, read, there.get(target.path))
+
+            count += sum(await some_at_once(bring, files))
         text = f"{count} files brought from {before.name}"
         self.tell(News(step=Step.STAGED, place=leg.name, text=text))
 

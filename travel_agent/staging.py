@@ -7,21 +7,15 @@ by itself. How far it has come is told as it changes, for a bar on the screen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Final, TypeVar
 
 from gridcore.errors import InputError, UnavailableError
 from gridcore.ports import FileStatus, SitePort
 from gridcore.tasks import StagedFile, TaskSpec
-from gridio.transfers import what_is_there
+from gridio.transfers import some_at_once, what_is_there
 from travel_agent.news import Listener, News, Progress, Step
 from travel_agent.transfers import checksum_of, receive_file, send_file
-
-AT_ONCE: Final = 8
-
-F = TypeVar("F")
-T = TypeVar("T")
 
 
 async def send_all(
@@ -44,7 +38,7 @@ async def send_all(
         known = there.get(str(PurePosixPath(destination)))
         return await send_file(port, area, source, destination, known, counter.add)
 
-    sent = sum(await _some_at_once(send, files))
+    sent = sum(await some_at_once(send, files))
     if sent:
         listener(News(step=Step.STAGED, place=place, text=f"{sent} files sent"))
     return sent
@@ -77,7 +71,7 @@ async def fetch_all(
         return target
 
     try:
-        fetched = await _some_at_once(fetch, wanted)
+        fetched = await some_at_once(fetch, wanted)
     except OSError as fault:
         raise InputError(f"cannot write results to {folder}: {fault.strerror}") from fault
     listener(News(step=Step.STAGED, place=place, text=f"{len(fetched)} files fetched"))
@@ -111,25 +105,6 @@ class _Counter:
         self._done = min(self._done + count, self._total)
         progress = Progress(bytes_done=self._done, bytes_total=self._total)
         self._tell(News(step=Step.STAGING, place=self._place, progress=progress))
-
-
-async def _some_at_once(work: Callable[[F], Awaitable[T]], items: Sequence[F]) -> list[T]:
-    """Do ``work`` for every item, ``AT_ONCE`` at a time; the first fault ends the others."""
-    results: dict[int, T] = {}
-    waiting = enumerate(items)
-
-    async def worker() -> None:
-        for position, item in waiting:
-            results[position] = await work(item)
-
-    workers = [asyncio.create_task(worker()) for _ in range(min(AT_ONCE, len(items)))]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for each in workers:
-            each.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
-    return [results[position] for position in range(len(items))]
 
 
 def _is_there(target: Path, checksum: str) -> bool:
