@@ -35,7 +35,7 @@ async def test_a_lost_task_is_told_when_there_is_room_again(
     world: HostWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its supervisor was killed while the disk was full: not told at once, and not forgotten."""
-    refused = []
+    refused: list[str] = []
 
     def write(path: str, record: Any, **how: Any) -> bool:
         if path.endswith(ENDED) and len(refused) < FAILURES:
