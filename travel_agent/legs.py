@@ -80,7 +80,9 @@ class LegWork:
         return await in_its_zone(leg, self._destinations[leg.machine])
 
     def check_files(self, base: Path) -> None:
-        """Refuse before anything is booked when a file to stage in is not there."""
+        """Refuse before anything is booked when a file to stage in is not there, or a place runs no
+        programs.
+        """
         job = self._metajob
         check_stages(job)
         places = [(stage.name, machine) for stage in job.stages for machine in stage.machines]
@@ -88,6 +90,11 @@ class LegWork:
             places = [(each.machine, each.machine) for each in job.candidates]
         for leg, machine in places:
             task = job.task_for(machine, leg)
+            if task is not None and self._destinations[machine].is_manager:
+                raise InputError(
+                    f"{machine} is a manager, which books time at its sites and runs no programs",
+                    hint="leave [task] out to reserve time alone, or name the sites themselves",
+                )
             for staged in task.stage_in if task else ():
                 files_of(staged, base)
 
