@@ -10,7 +10,7 @@ from typing import Final
 
 from aiostream import stream
 
-from gridcore.errors import ConflictError
+from gridcore.errors import ConflictError, InputError
 from gridcore.itineraries import InputWay, Itinerary, Leg
 from gridcore.jobs import Companion, JobSpec, JobView
 from gridcore.metajobs import Metajob
