@@ -63,7 +63,7 @@ def test_no_name_is_given_twice_after_an_old_copy_was_restored(
     """Promises that were forgotten are still somebody's: a name of theirs must not come to mean
     another promise, or whoever releases the one would end the other. Nor after one more restart.
     """
-    caplog.set_level(logging.CRITICAL)
+    caplog.set_level(logging.CRITICAL, logger="agents.daemon")
     names: list[str] = []
 
     async def two_more(agent: NodeAgent) -> None:

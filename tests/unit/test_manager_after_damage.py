@@ -34,7 +34,7 @@ def test_no_group_gets_the_name_of_one_that_was_forgotten(
     """After an old copy of the journal was put back, and after one more restart: whoever releases
     what was forgotten must not end something else.
     """
-    caplog.set_level(logging.CRITICAL)
+    caplog.set_level(logging.CRITICAL, logger="manager.daemon")
     now = SystemClock().now()
     authority = an_authority(tmp_path, now=now)
     authority.issue_manager("north", tmp_path / "credential", now, hosts=["127.0.0.1"])
