@@ -217,8 +217,8 @@ async def test_a_job_follows_its_amended_reservation(grid: GridWorld) -> None:
 
 
 async def test_a_trip_that_lost_a_leg_can_still_be_cancelled(grid: GridWorld) -> None:
-    """When a site's administrator releases one leg, the trip is not over: the other leg waits, the
-    status says so, and cancel frees it.
+    """When a site's administrator releases one leg, the trip has failed but is not over: the other
+    leg waits, the status says so, and cancel frees it.
     """
     start, end = grid.window()
     wish = a_metajob(
@@ -231,7 +231,8 @@ async def test_a_trip_that_lost_a_leg_can_still_be_cancelled(grid: GridWorld) ->
         lost = trip.legs[1]
         await admin.connection(lost.name).calendar.release(lost.reservation_id or "")
         report = await agent.status(trip.trip_id)
-        assert not report.itinerary.state.is_over
+        assert report.itinerary.state is TripState.FAILED
+        assert not report.is_over
         assert any("gur cancel" in note for note in report.notes)
         await agent.cancel(trip.trip_id)
     assert not grid.live("alpha", trip.trip_id)
