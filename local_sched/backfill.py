@@ -233,7 +233,9 @@ class Backfill:
         return len(jobs)
 
     def _fill_gaps(self, fillers: Sequence[Job], now: Instant, started: list[Job]) -> None:
-        """Start whoever fits beside all that is booked, without moving it."""
+        """Start whoever fits beside all that is booked, without moving it. Room only shrinks
+        meanwhile, so what was too long for so many nodes once is too long to the end of the pass.
+        """
         profile = self.profile
         free = profile.free
         room = min(free[0], self.idle)
@@ -244,18 +246,24 @@ class Backfill:
             fillers = sorted(
                 (job for job in fillers if job.nodes <= room), key=lambda job: order.key(job, now)
             )
+        refused: dict[int, int] = {}
         for job in fillers:
             nodes = job.nodes
             if nodes <= room and job.planned_start is None:
-                end = now + job.limit_s
-                if profile.fits(nodes, now, end):
-                    profile.book(nodes, now, end)
-                    job.room_until = end
-                    self.idle -= nodes
-                    started.append(job)
-                    room = min(free[0], self.idle)
-                    if room <= 0:
-                        return
+                limit_s = job.limit_s
+                if nodes in refused and limit_s >= refused[nodes]:
+                    continue
+                end = now + limit_s
+                if not profile.fits(nodes, now, end):
+                    refused[nodes] = limit_s
+                    continue
+                profile.book(nodes, now, end)
+                job.room_until = end
+                self.idle -= nodes
+                started.append(job)
+                room = min(free[0], self.idle)
+                if room <= 0:
+                    return
 
     # -- depth all: conservative and replan --------------------------------------------------------
 
