@@ -82,7 +82,8 @@ class ReplacingCalendar:
 
     def __init__(self, inner: CalendarPort, replaced: Mapping[str, str]) -> None:
         self._inner = inner
-        self._replaced = dict(replaced)
+        # The longest beginning first: a leg may be named as another one with more behind it.
+        self._replaced = dict(sorted(replaced.items(), key=lambda each: -len(each[0])))
 
     def _about(self, request: ReservationRequest) -> ReservationRequest:
         for beginning, reservation_id in self._replaced.items():
