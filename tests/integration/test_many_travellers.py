@@ -48,35 +48,40 @@ def a_wish(number: int, window: tuple[int, int]) -> Metajob:
     return parse_metajob(text, now=now, zone=ZoneInfo("UTC"), form="toml").metajob
 
 
+def most_promised(live: dict[str, Reservation], kept: Reservation) -> int:
+    """Most nodes promised in any second of ``kept``. A leg and the hold that is to change it are
+    promised once: one of the two will be used.
+    """
+    forms: dict[str, list[Reservation]] = {}
+    for key, each in live.items():
+        forms.setdefault(each.request.replaces or key, []).append(each)
+    seconds = {kept.start, *(each.start for each in live.values())}
+    return max(
+        sum(
+            max((each.nodes for each in group if each.start <= second < each.end), default=0)
+            for group in forms.values()
+        )
+        for second in seconds
+        if kept.start <= second < kept.end
+    )
+
+
 def check_every_second(grid: GridWorld, site: str) -> None:
     """Play a site's journal again, and count the nodes promised in each second after each event.
 
     Arithmetic of its own: nothing of the calendar that wrote the journal is trusted.
     """
-    promised: Counter[int] = Counter()
     live: dict[str, Reservation] = {}
-
-    def change(kept: Reservation, sign: int, since: int) -> None:
-        for second in range(max(kept.start, since), kept.end):
-            promised[second] += sign * kept.nodes
-
     for at, event in grid.records(site):
         match event:
-            case ReservationGranted(reservation=kept):
+            case ReservationGranted(reservation=kept) | ReservationMoved(reservation=kept):
                 live[kept.reservation_id] = kept
-                change(kept, +1, 0)
-                top = max(promised[second] for second in range(kept.start, kept.end))
+                top = most_promised(live, kept)
                 assert top <= SITES[site], f"{site}: {kept.reservation_id} is one too many"
-            case ReservationMoved(reservation=kept):
-                change(live[kept.reservation_id], -1, event.at)
-                live[kept.reservation_id] = kept
-                change(kept, +1, event.at)
-                top = max(promised[second] for second in range(kept.start, kept.end))
-                assert top <= SITES[site], f"{site}: {kept.reservation_id} has moved into others"
             case ReservationChanged() if event.event is ReservationEvent.COMMIT:
                 assert live[event.reservation_id].start > at, "committed before it starts"
             case ReservationChanged():
-                change(live.pop(event.reservation_id), -1, event.at)
+                del live[event.reservation_id]
             case _:
                 continue
 
