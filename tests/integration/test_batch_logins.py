@@ -17,6 +17,11 @@ from tests.sshd_world import Sshd, SshUser
 
 pytestmark = pytest.mark.integration
 
+PIECE_BYTES = 1_000_000
+UPLOAD_BYTES = 12 * PIECE_BYTES
+"""More than all buffers on the way hold."""
+DEATH_AT = 6 * PIECE_BYTES
+
 
 @pytest.fixture
 async def world(ssh_user: SshUser, tmp_path: Path) -> AsyncIterator[BatchWorld]:
@@ -45,18 +50,18 @@ async def test_broken_in_the_middle_of_a_file(world: BatchWorld, ssh_user: SshUs
     area, site = (await world.held("r1")).reservation_id, world.connection.site
 
     async def dying() -> AsyncIterator[OutputChunk]:
-        for offset in range(0, 400_000, 100_000):
-            if offset == 300_000:
+        for offset in range(0, UPLOAD_BYTES, PIECE_BYTES):
+            if offset == DEATH_AT:
                 ssh_user.sshd.kill_connections()
-            yield OutputChunk(offset=offset, content=b"x" * 100_000)
+            yield OutputChunk(offset=offset, content=b"x" * PIECE_BYTES)
 
     with pytest.raises(UnavailableError):
         await site.put_file(area, "f", dying(), mode=0o600, sha256="")
     (part,) = await site.list_files(area, "", with_checksums=False)
-    assert part.size_bytes <= 300_000
-    rest = b"x" * (400_000 - part.size_bytes)
+    assert part.size_bytes <= DEATH_AT
+    rest = b"x" * (UPLOAD_BYTES - part.size_bytes)
     put = await site.put_file(area, "f", chunks(rest, part.size_bytes), mode=0o600, sha256="")
-    assert put.size_bytes == 400_000
+    assert put.size_bytes == UPLOAD_BYTES
 
 
 async def test_nobody_listens(tmp_path: Path) -> None:
