@@ -132,6 +132,8 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
     The newest attempt that any leg was kept with is what was decided. Its other legs are lost, or
     are still as an earlier attempt had them (``stale``), or that left them out.
     """
+    if books.stages and is_cancelled and _had_begun(books):
+        return "cancelled when a stage had begun"
     kept = books.kept()
     newest = max((trip_of(each) for _, each in kept), key=lambda trip: trip.attempt)
     stale = {
@@ -178,6 +180,22 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
     if left_out:
         return "left out and out of reach" if max(left_out) <= world.storm_ends_s else ""
     return "no majority until its start"
+
+
+def _had_begun(books: TripBooks) -> bool:
+    """A pipeline whose kept stages had their time before the others were released, whichever
+    attempts they are of; every stage is one or the other.
+    """
+    begun = {trip_of(each).leg: each.reservation.start for _, each in books.kept()}
+    gone = {
+        trip_of(each).leg: each.since(ReservationState.RELEASED)
+        for _, each in books.legs
+        if each.state is ReservationState.RELEASED
+    }
+    released = [at for at in gone.values() if at is not None]
+    if {*begun, *gone} != set(books.stages) or set(begun) & set(gone) or not released:
+        return False
+    return max(released) + WORLD_BEGIN >= max(begun.values()) - CANCEL_LEAD_S
 
 
 def check_logs(world: CheckedWorld) -> None:

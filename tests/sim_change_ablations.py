@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from agents.trip_keeper import TripKeeper
 from gridcore.machines import MachineRequest
+from gridcore.planning import Plan
 from gridcore.reservations import Decline, Reservation
 from simulator.exhaustive import CHANGE, LAPTOP, SITES, one_trip, points_of
 from simulator.lives import PointKind
+from simulator.random_worlds import random_plan
 from simulator.trip_checkers import ATOMIC, LOGGED
 from simulator.worlds import PlannedCrash, WorldPlan, live
 from tests.sim_ablations import Ablation
@@ -30,6 +32,10 @@ WITHOUT_SOUTH = TripChange(
     )
 )
 """The trip goes on at two of its three sites."""
+LEFT_ALONE_SEED = 6242
+"""A world in which a pipeline moved away from the only site that kept its outcome, which was dead
+meanwhile, came back, and ran the old stages beside the new.
+"""
 
 
 def lost_in_a_change(change: TripChange) -> Iterator[WorldPlan]:
@@ -44,11 +50,11 @@ _hold = Amending._hold
 
 
 async def _break_before_make(
-    self: Amending, search: Search, holds: LegHolds, parts: TripParts
+    self: Amending, search: Search, holds: LegHolds, parts: TripParts, may_leave_keepers: bool
 ) -> Decline | None:
     """In place of ``Amending._hold``: what is booked is released first."""
     await self._release(self._log.story.legs, parts)
-    return await _hold(self, search, holds, parts)
+    return await _hold(self, search, holds, parts, may_leave_keepers)
 
 
 def _asks_about_no_change(self: TripKeeper, hold: Reservation) -> bool:
@@ -62,7 +68,18 @@ def _calls_nothing_off(self: TripKeeper, old: Reservation, new: Reservation) -> 
     self.note_committed(new)
 
 
+def _leaves_whomever(self: Amending, plan: Plan, parts: TripParts) -> Decline | None:
+    """In place of ``Amending._leaves_keepers``: a change may leave every site of the trip."""
+    return None
+
+
 CHANGE_ABLATIONS = [
+    Ablation(
+        "staying with those who keep the outcome",
+        rules=(ATOMIC,),
+        patches={(Amending, "_leaves_keepers"): _leaves_whomever},
+        worlds=lambda: iter([random_plan(LEFT_ALONE_SEED, sites_most=20, loss=0.5)]),
+    ),
     Ablation(
         "make before break",
         rules=(LOGGED,),

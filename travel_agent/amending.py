@@ -20,7 +20,7 @@ from gridcore.itineraries import Leg, LegState, TripState
 from gridcore.metajobs import Metajob
 from gridcore.planning import Plan
 from gridcore.reservations import Decline, DeclineRule, Reservation
-from gridcore.trip_consensus import Outcome
+from gridcore.trip_consensus import Outcome, majority
 from travel_agent.booking import ATTEMPTS_MAX, CANCELLED
 from travel_agent.holding import LegHolds
 from travel_agent.jitter import jitter_s
@@ -61,11 +61,13 @@ class Amending:
         reason: str,
         *,
         gone: frozenset[str] = frozenset(),
+        may_leave_keepers: bool = False,
     ) -> Decline | None:
         """Change the trip into ``wanted``; a refusal leaves it as it was. ``tries``: what is
         searched for, the first that can be had; each is ``wanted`` with a narrower window, and the
         last one usually ``wanted`` itself. ``gone``: legs whose reservations have ended, so that
-        nothing replaces them.
+        nothing replaces them. ``may_leave_keepers``: see ``_leaves_keepers``; only for a trip that
+        is lost otherwise.
         """
         story = self._log.story
         old = self._office.metajob_of(self._log)
@@ -89,7 +91,7 @@ class Amending:
                 self._office.clock,
                 listener=self._tell,
             )
-            refusal = await self._hold(search, holds, parts)
+            refusal = await self._hold(search, holds, parts, may_leave_keepers)
             if refusal is None:
                 return await self._settle_decided(self._amendment(), Outcome.COMMIT)
         assert refusal is not None, "something was tried"
@@ -119,7 +121,9 @@ class Amending:
 
     # -- holding -----------------------------------------------------------------------------------
 
-    async def _hold(self, search: Search, holds: LegHolds, parts: TripParts) -> Decline | None:
+    async def _hold(
+        self, search: Search, holds: LegHolds, parts: TripParts, may_leave_keepers: bool
+    ) -> Decline | None:
         """Search and hold until every leg is held, and write that down; or why not."""
         story, clock = self._log.story, self._office.clock
         refusal = Decline(rule=DeclineRule.CHANGED, message="the sites' calendars kept changing")
@@ -127,6 +131,8 @@ class Amending:
             plan = await search.propose()
             if isinstance(plan, Decline):
                 return plan
+            if not may_leave_keepers and (kept := self._leaves_keepers(plan, parts)):
+                return kept
             self._tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=attempt))
             held, refusals = await holds.hold_all(plan, attempt)
             if not refusals:
@@ -137,6 +143,22 @@ class Amending:
             await search.learn(refusals)
             await clock.sleep_until(clock.now_precise() + jitter_s(story.trip_id, attempt))
         return refusal
+
+    def _leaves_keepers(self, plan: Plan, parts: TripParts) -> Decline | None:
+        """Refuse to go on without a majority of the sites that keep the trip's outcome. They learn
+        of the change with its commit, and have it settled among themselves that the legs it leaves
+        out do not run. Left out themselves, they could come back shortly before the start, hear of
+        nothing, and run the old trip beside the new.
+        """
+        keepers = tuple(each.site for each in self._log.story.acceptors)
+        staying = {parts.destinations[leg.machine].site for leg in plan.legs}
+        if not keepers or len(staying & set(keepers)) >= majority(keepers):
+            return None
+        message = (
+            f"the change would leave {', '.join(sorted(set(keepers) - staying))}, which keep the"
+            " trip's outcome; cancel the trip and book it again"
+        )
+        return Decline(rule=DeclineRule.STATE, message=message)
 
     async def _decided(
         self, plan: Plan, attempt: int, held: Mapping[str, Reservation], parts: TripParts

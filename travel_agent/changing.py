@@ -115,13 +115,16 @@ async def change_trip(
     listener: Listener,
     *,
     gone: frozenset[str] = frozenset(),
+    may_leave_keepers: bool = False,
 ) -> Changed:
     """Change what is booked, then the jobs. What is interrupted before the decision is undone.
-    ``gone``: legs whose reservations have ended already.
+    ``gone``: legs whose reservations have ended already. ``may_leave_keepers``: see ``Amending``.
     """
     amending = Amending(office, log, listener)
     try:
-        decline = await amending.amend(wanted, tries, reason, gone=gone)
+        decline = await amending.amend(
+            wanted, tries, reason, gone=gone, may_leave_keepers=may_leave_keepers
+        )
     except (Exception, asyncio.CancelledError):
         amendment = log.story.amendment
         if amendment is not None and not amendment.attempt:

@@ -159,7 +159,15 @@ async def _try(
     reason = f"healing, {found.rule}: " + "; ".join(each.why for each in losses.values())
     try:
         changed = await change_trip(
-            office, log, found.wanted, [found.search], reason, Path(), listener, gone=gone
+            office,
+            log,
+            found.wanted,
+            [found.search],
+            reason,
+            Path(),
+            listener,
+            gone=gone,
+            may_leave_keepers=True,
         )
     except UnavailableError as fault:
         if log.story.amendment is not None:

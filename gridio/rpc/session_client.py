@@ -133,6 +133,9 @@ class Session:
             # Whatever it was, a reader that ended in silence would leave its callers waiting.
             code, details = grpc.StatusCode.UNAVAILABLE, f"the connection broke ({fault})"
         call.cancel()
+        if code is grpc.StatusCode.INTERNAL:
+            # Faults of the site are answers; this is gRPC's word for a stream that broke under it.
+            code = grpc.StatusCode.UNAVAILABLE
         self._end(code, details)
 
     async def _write(self, call: Call) -> None:

@@ -9,7 +9,12 @@ from simulator.random_worlds import random_plan
 from simulator.torture import story_of
 from simulator.worlds import PlannedCrash, WorldPlan, WorldRecord, live
 from tests.sim_ablations import Ablation
-from tests.sim_change_ablations import CHANGE_ABLATIONS, WITHOUT_SOUTH, lost_in_a_change
+from tests.sim_change_ablations import (
+    CHANGE_ABLATIONS,
+    LEFT_ALONE_SEED,
+    WITHOUT_SOUTH,
+    lost_in_a_change,
+)
 
 SAMPLE = 6
 """Worlds lived for each seed of the sample."""
@@ -71,6 +76,14 @@ def test_random_worlds_in_which_trips_change(sim_seed: int) -> None:
     """Every trip is changed, amid every kind of fault."""
     for number in range(SAMPLE):
         clean(random_plan(sim_seed * 1000 + number, sites_most=6, loss=0.3, changes=1.0))
+
+
+@pytest.mark.parametrize("seed", [1357, LEFT_ALONE_SEED])
+def test_worlds_that_once_broke_a_promise(seed: int) -> None:
+    """1357: a changed pipeline is cancelled when its first stage's time has gone by at a dead site.
+    The other one: see ``LEFT_ALONE_SEED``.
+    """
+    clean(random_plan(seed, sites_most=20, loss=0.5))
 
 
 @pytest.mark.parametrize("ablation", CHANGE_ABLATIONS, ids=[each.name for each in CHANGE_ABLATIONS])
