@@ -129,14 +129,33 @@ async def test_a_chain_is_changed_as_a_whole(tmp_path: Path) -> None:
     """``gur amend``: later stages move with the first; when a stage moves to another site, the
     waiting job behind it is exchanged for one that fetches from there.
     """
+    world = FaultWorld(tmp_path, "alpha", "beta", "gamma", "delta")
+    agent = world.laptop()
+    trip = await agent.book(a_chain(("alpha", "beta", "gamma")))
+    later = await agent.amend(trip.trip_id, TripChange(earliest_start=START + 100))
+    before, after = trip.legs, later.itinerary.legs
+    assert {new.start - old.start for old, new in zip(before, after, strict=True)} == {100}
+    assert [leg.job_id for leg in after] == [leg.job_id for leg in before]
+    wish = a_chain(("delta", "beta", "gamma"))
+    moved = await agent.amend(trip.trip_id, TripChange(metajob=wish))
+    assert [leg.site for leg in moved.itinerary.legs] == ["delta", "beta", "gamma"]
+    waiting = [job for job in world.sites["beta"].jobs.values() if not job.state.is_over]
+    assert [job.spec.handover and job.spec.handover.site for job in waiting] == ["delta"]
+    assert world.live_legs()["alpha"] == []
+
+
+async def test_a_change_stays_with_those_who_keep_the_outcome(tmp_path: Path) -> None:
+    """Of two sites the first keeps the outcome: a change that would leave it is refused with what
+    to do, and the trip stays as it was.
+    """
     world = FaultWorld(tmp_path, "alpha", "beta", "gamma")
     agent = world.laptop()
     trip = await agent.book(a_chain(("alpha", "beta")))
-    later = await agent.amend(trip.trip_id, TripChange(earliest_start=START + 100))
-    assert [leg.start - START for leg in later.itinerary.legs] == [100, 165]
-    assert [leg.job_id for leg in later.itinerary.legs] == [leg.job_id for leg in trip.legs]
-    moved = await agent.amend(trip.trip_id, TripChange(metajob=a_chain(("gamma", "beta"))))
-    assert [leg.site for leg in moved.itinerary.legs] == ["gamma", "beta"]
-    waiting = [job for job in world.sites["beta"].jobs.values() if not job.state.is_over]
-    assert [job.spec.handover and job.spec.handover.site for job in waiting] == ["gamma"]
-    assert world.live_legs()["alpha"] == []
+    wish = a_chain(("gamma", "beta"))
+    refused = await agent.amend(trip.trip_id, TripChange(metajob=wish))
+    assert refused.decline is not None
+    assert "keep the trip's outcome" in refused.decline.message
+    assert [leg.site for leg in refused.itinerary.legs] == ["alpha", "beta"]
+    assert world.live_legs()["gamma"] == []
+    stays = await agent.amend(trip.trip_id, TripChange(metajob=a_chain(("alpha", "gamma"))))
+    assert [leg.site for leg in stays.itinerary.legs] == ["alpha", "gamma"]
