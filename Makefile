@@ -65,9 +65,23 @@ bench: setup ## Measure speed and print each figure beside its target
 
 # --- tests ---
 
+# Tests start hundreds of processes, which take a compiled module as it is instead of compiling it anew, also where
+# the surroundings say that none is to be written; and pytest keeps its own compiled tests.
+test unit integration sim golden-update oracles oracles-update: export PYTHONDONTWRITEBYTECODE :=
+test unit integration sim golden-update oracles oracles-update: export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
+
+# Many tests wait for real daemons, so more workers than processors pay. A file of tests stays with one worker, for
+# what its tests share; each worker has a grid of its own. The files come in their order, so that the long ones, with
+# real daemons, are not the last. Unit tests gain nothing from workers.
+WORKERS ?= 4
+
 .PHONY: test
-test: setup ## Run the whole test suite
-	$(BIN)/python -m pytest
+test: setup ## Run the whole test suite, in WORKERS=4 processes
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+.PHONY: test-systems
+test-systems: ## Install the real sshd, Slurm, Grid Engine and SPIN that tests meet (Debian, as root)
+	@tools/install_test_systems.sh
 
 .PHONY: unit
 unit: setup ## Run the tests of milliseconds
@@ -88,6 +102,17 @@ torture: setup ## Run random simulated grids to death; SEEDS=1..1000, SITES=n, L
 .PHONY: golden-update
 golden-update: setup ## Rewrite the expected texts of tests/golden; review the diff
 	$(BIN)/python -m pytest -q tests/golden --golden-update
+
+.PHONY: oracles
+oracles: setup ## Compare all answers with those kept in tests/oracles; ONLY=words picks some
+	$(BIN)/python -m pytest -q tests/oracles --oracle-all $(if $(ONLY),-k '$(ONLY)')
+
+.PHONY: oracles-update
+oracles-update: setup ## Keep today's answers instead; on a clean tree; ONLY=words picks some
+	@test -z "$$(git status --porcelain -- . ':!tests/oracles/frozen')" || { \
+		echo "make oracles-update: commit your change first, so that what is kept has a name." >&2; \
+		exit 1; }
+	$(BIN)/python -m pytest -q tests/oracles --oracle-update $(if $(ONLY),-k '$(ONLY)')
 
 # --- checks ---
 
@@ -117,6 +142,10 @@ types: setup ## Check the types, strictly
 .PHONY: imports
 imports: setup ## Check the directions of imports between packages
 	$(BIN)/lint-imports
+
+.PHONY: rooms
+rooms: setup ## Draw the inside of each folder by its imports
+	@$(BIN)/python tools/draw_rooms.py
 
 .PHONY: spell
 spell: setup ## Check the spelling

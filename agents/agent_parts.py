@@ -6,21 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agents.trip_keeper import Connect
-from agents.upkeep_rules import NO_UPKEEP, UpkeepRules
-from gridio.notify import LogNotifier, Notifier
-from local_sched.user_reservations import NO_LIMITS, UserReservationLimits
+from gridtravel.agents.maintenance_rules import NO_MAINTENANCE, MaintenanceRules
+from gridtravel.agents.trips.participant import Connect
+from gridtravel.gridio.system.notify import LogNotifier, Notifier
+from gridtravel.local_sched.reservations.user_reservations import NO_LIMITS, UserReservationLimits
 
 if TYPE_CHECKING:
-    from agents.areas import Areas
-    from agents.contacts import ContactBook
-    from agents.job_table import JobTable
-    from gridcore.calendars import Calendar
-    from gridcore.ladders import SlotLadder
-    from gridio.clock import Clock
-    from gridio.journal import Journal
-    from local_sched.resource_managers.base import ResourceManager
-    from local_sched.scheduler import LocalScheduler
+    from gridtravel.agents.jobs.work_dirs import WorkDirs
+    from gridtravel.agents.journal.job_table import JobTable
+    from gridtravel.agents.trips.port_pool import PortPool
+    from gridtravel.gridcore.booking.calendars import Calendar
+    from gridtravel.gridcore.capacity.ladders import SlotLadder
+    from gridtravel.gridio.journal.contract import Journal
+    from gridtravel.gridio.system.clock import Clock
+    from gridtravel.local_sched.resource_managers.base import ResourceManager
+    from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class AgentParts:
     journal: Journal
     resource_manager: ResourceManager
     clock: Clock
-    contacts: ContactBook
-    areas: Areas
+    port_pool: PortPool
+    work_dirs: WorkDirs
     ladder: SlotLadder
     published_horizon_s: int
     time_zone: str
@@ -47,6 +47,6 @@ class AgentParts:
     """The same file: subject to the accounts that it may charge; none: any."""
     limits: UserReservationLimits = NO_LIMITS
     """On what users may reserve by themselves."""
-    upkeep: UpkeepRules = NO_UPKEEP
+    maintenance: MaintenanceRules = NO_MAINTENANCE
     """Standing reservations, failed nodes, notices and hooks."""
     notifier: Notifier = field(default_factory=LogNotifier)

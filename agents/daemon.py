@@ -19,34 +19,35 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from agents.agent_events import NumbersGiven
-from agents.agent_parts import AgentParts
-from agents.areas import Areas
-from agents.contacts import ContactBook
-from agents.job_table import JobTable
-from agents.node_agent import NodeAgent
-from agents.site_config import SiteConfig
-from agents.trip_keeper import Connect
-from gridcore.calendars import Calendar
-from gridcore.callers import Caller
-from gridcore.errors import GridError, InputError, UnavailableError
-from gridio.clock import SystemClock
-from gridio.connections import SiteConnection
-from gridio.credentials import Usage, load_credential, require_credential
-from gridio.gridmap import GridMap, load_grid_map
-from gridio.ids import RandomIds
-from gridio.journal_sqlite import SqliteJournal
-from gridio.rpc.client import GrpcSite
-from gridio.rpc.diagnosis import UNIX_SCHEME
-from gridio.rpc.front_door import LocalSocket
-from gridio.rpc.peers import Peer, map_caller
-from gridio.rpc.server import GridServer
-from local_sched.resource_managers.base import NodeDescription, ResourceManager
-from local_sched.resource_managers.host import HostResourceManager
-from local_sched.resource_managers.run_accounts import RunAs
-from local_sched.resource_managers.slurm import SlurmResourceManager
-from local_sched.resource_managers.slurm_commands import SlurmCommands
-from local_sched.site_scheduler import site_scheduler
+from gridtravel.agents.agent_parts import AgentParts
+from gridtravel.agents.config.site_file import SiteConfig
+from gridtravel.agents.config.state_folder import check_logins, make_state_folder
+from gridtravel.agents.jobs.work_dirs import WorkDirs
+from gridtravel.agents.journal.events import NumbersGiven
+from gridtravel.agents.journal.job_table import JobTable
+from gridtravel.agents.node_agent import NodeAgent
+from gridtravel.agents.trips.participant import Connect
+from gridtravel.agents.trips.port_pool import PortPool
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.errors import GridError, InputError, UnavailableError
+from gridtravel.gridio.journal.sqlite import SqliteJournal
+from gridtravel.gridio.rpc.client.diagnosis import UNIX_SCHEME
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.rpc.server.front_door import LocalSocket
+from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.peers import Peer, map_caller
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.credentials import Usage, load_credential, require_credential
+from gridtravel.gridio.trust.gridmap import GridMap, load_grid_map
+from gridtravel.local_sched.resource_managers.base import NodeDescription, ResourceManager
+from gridtravel.local_sched.resource_managers.host import HostResourceManager
+from gridtravel.local_sched.resource_managers.slurm import SlurmResourceManager
+from gridtravel.local_sched.resource_managers.slurm_commands import SlurmCommands
+from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs
+from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
 
 log = logging.getLogger(__name__)
 
@@ -77,10 +78,13 @@ async def run_agent(config: SiteConfig) -> None:
     anything listens.
     """
     clock = SystemClock()
-    config.state.mkdir(parents=True, mode=0o700, exist_ok=True)
     credential = load_credential(config.credential)
     require_credential(credential, clock.now(), Usage.SERVER)
     maps = GridMapKeeper(config.grid_mapfile)
+    run_as = RunAs(config.file.host.run_as)
+    for note in check_logins(config.state, run_as, maps.grid_map.logins()):
+        log.warning("%s", note)
+    make_state_folder(config.state, run_as, JOURNAL_FILE)
     journal = SqliteJournal(config.state / JOURNAL_FILE)
     try:
 
@@ -172,8 +176,8 @@ def build_parts(
         journal=journal,
         resource_manager=_back_end(config, clock, nodes),
         clock=clock,
-        contacts=ContactBook(config.file.site.contact_host, config.contact_ports),
-        areas=Areas(
+        port_pool=PortPool(config.file.site.contact_host, config.contact_ports),
+        work_dirs=WorkDirs(
             config.state / "areas", owned_by_login=config.file.host.run_as == RunAs.LOGIN.value
         ),
         ladder=config.ladder,
@@ -183,7 +187,7 @@ def build_parts(
         login_of=lambda subject: maps.grid_map.login_of(subject),
         accounts_of=lambda subject: maps.grid_map.accounts_of(subject),
         limits=config.file.reservations.limits(),
-        upkeep=config.upkeep,
+        maintenance=config.maintenance,
         notifier=config.notifier,
         connect=connect,
     )

@@ -27,23 +27,23 @@ import grpc.aio
 from bench.counted_calls import Counted
 from bench.figures import Figure, show
 from bench.real_sites import ECHO, SITES, sites_running
-from gridcore.metajobs import MachineRequest, Metajob, UsagePattern
-from gridcore.planning import Plan, SiteShare, plan_common_start
-from gridcore.ports import CalendarPort
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.reservations import (
     Acceptor,
     Availability,
     Reservation,
     ReservationRequest,
     TripRef,
 )
-from gridio.clock import SystemClock
-from gridio.credentials import Credential
-from gridio.ids import RandomIds
-from gridio.rpc.client import CLIENT_OPTIONS, GrpcSite
-from gridio.trip_voting import TripVoting
-from travel_agent.agent import TravelAgent
-from travel_agent.grid_config import load_grid_config
+from gridtravel.gridcore.ports import CalendarPort
+from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob, UsagePattern
+from gridtravel.gridcore.trips.planning import Plan, SiteShare, plan_common_start
+from gridtravel.gridio.rpc.client.grpc_site import CLIENT_OPTIONS, GrpcSite
+from gridtravel.gridio.sites.trip_voting import TripVoting
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.credentials import Credential
+from gridtravel.travel_agent.agent import TravelAgent
+from gridtravel.travel_agent.sites.config import load_grid_config
 
 NODES = 1000
 OUTSTANDING = 1000

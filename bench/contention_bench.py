@@ -19,17 +19,17 @@ from typing import Any, Final
 
 from bench.figures import Figure, show
 from bench.real_sites import SITES, sites_running
-from gridcore.itineraries import Itinerary, LegState, TripState
-from gridcore.metajobs import MachineRequest, Metajob, UsagePattern
-from gridcore.reservations import ReservationRequest
-from gridio.clock import SystemClock
-from gridio.credentials import Credential
-from gridio.ids import RandomIds
-from gridio.rpc.client import GrpcSite
-from travel_agent.agent import TravelAgent
-from travel_agent.grid_config import load_grid_config
-from travel_agent.news import News, Step
-from travel_agent.searches import SearchChoice
+from gridtravel.gridcore.booking.reservations import ReservationRequest
+from gridtravel.gridcore.trips.itineraries import Itinerary, LegState, TripState
+from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob, UsagePattern
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.credentials import Credential
+from gridtravel.travel_agent.agent import TravelAgent
+from gridtravel.travel_agent.choices import SearchChoice
+from gridtravel.travel_agent.news import News, Step
+from gridtravel.travel_agent.sites.config import load_grid_config
 
 LAPTOPS: Final = 5
 TRIPS_EACH: Final = 12

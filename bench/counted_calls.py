@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridcore.ports import CalendarPort
+from gridtravel.gridcore.ports import CalendarPort
 
 
 class Counted:

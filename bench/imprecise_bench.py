@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 
 from bench.figures import Figure
-from gridcore.ladders import SlotLadder
-from simulator.studies import kth
-from simulator.studies.delays import delays_of
-from simulator.studies.slot_ladders import BEST, FIGURE_4, slots_for
-from simulator.studies.study import Setting
+from gridtravel.gridcore.capacity.ladders import SlotLadder
+from gridtravel.simulator.studies import kth
+from gridtravel.simulator.studies.delays import delays_of
+from gridtravel.simulator.studies.slot_ladders import BEST, FIGURE_4, slots_for
+from gridtravel.simulator.studies.study import Setting
 
 FINE = FIGURE_4[1]
 LADDERS = (FIGURE_4[BEST], SlotLadder.parse("32x10, 16x320, *x5120"))

@@ -21,21 +21,22 @@ import grpc.aio
 
 from bench.figures import Figure, show
 from bench.real_sites import ECHO, bare_echo
-from gridcore.calendar_rules import CalendarRules
-from gridcore.callers import Caller
-from gridcore.ladders import EXACT
-from gridcore.reservations import Availability, ReservationRequest
-from gridio.clock import SystemClock
-from gridio.credentials import Credential, load_credential
-from gridio.ids import RandomIds
-from gridio.journal_memory import Disk, MemoryJournal
-from gridio.rpc.client import CLIENT_OPTIONS, GrpcSite
-from gridio.rpc.server import GridServer
-from manager.calendar_manager import CalendarManager, ManagerParts
-from manager.children import Child
-from manager.composite_calendar import ManagerRules
-from tests.certificate_scenes import a_site, a_user, an_authority
-from tests.fake_services import FakeSite
+from gridtravel.gridcore.booking.calendar_rules import CalendarRules
+from gridtravel.gridcore.booking.reservations import Availability, ReservationRequest
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.capacity.ladders import EXACT
+from gridtravel.gridio.journal.memory import Disk, MemoryJournal
+from gridtravel.gridio.rpc.client.grpc_site import CLIENT_OPTIONS, GrpcSite
+from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.credentials import Credential, load_credential
+from gridtravel.manager.book.decisions import ManagerRules
+from gridtravel.manager.calendar_manager import CalendarManager
+from gridtravel.manager.core import ManagerParts
+from gridtravel.manager.shadows.children import Child
+from tests.support.certificate_scenes import a_site, a_user, an_authority
+from tests.support.fake_services import FakeSite
 
 AGENTS = 50
 NODES = 20

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.figures import Figure
-from gridio.journal import Journal, Record
-from gridio.journal_sqlite import SqliteJournal
+from gridtravel.gridio.journal.contract import Journal, Record
+from gridtravel.gridio.journal.sqlite import SqliteJournal
 
 ROUNDS = 7
 ROUND_S = 0.4

@@ -13,7 +13,7 @@ import random
 import time
 
 from bench.figures import Figure
-from gridcore.profile import AvailabilityProfile
+from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 
 NODES = 1_000
 CYCLES = 2_000

@@ -15,13 +15,13 @@ from pathlib import Path
 import grpc
 import grpc.aio
 
-from agents.daemon import run_agent
-from agents.site_config import load_site_config
-from gridio.clock import SystemClock
-from gridio.credentials import Credential, load_credential
-from gridio.gridmap import GridMap, grid_map_entry, write_grid_map
-from gridio.rpc.server import SERVER_OPTIONS
-from tests.certificate_scenes import a_site, a_user, an_authority
+from gridtravel.agents.config.site_file import load_site_config
+from gridtravel.agents.daemon import run_agent
+from gridtravel.gridio.rpc.server.grid_server import SERVER_OPTIONS
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.trust.credentials import Credential, load_credential
+from gridtravel.gridio.trust.gridmap import GridMap, grid_map_entry, write_grid_map
+from tests.support.certificate_scenes import a_site, a_user, an_authority
 
 SITES = ("alpha", "beta", "gamma")
 ECHO = "/bench.Echo/Echo"

@@ -21,15 +21,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.figures import Figure
-from gridcore.calendar_rules import ResourceClass
-from gridcore.calendars import Calendar
-from local_sched.jobs import Job
-from local_sched.priority import PriorityRule, by_priority
-from local_sched.scheduler import LocalScheduler
-from local_sched.scheduler_config import SchedulerConfig
-from local_sched.site_scheduler import site_scheduler
-from simulator.replay import policy, replay
-from simulator.swf import TraceJob, read_trace
+from gridtravel.gridcore.booking.calendar_rules import ResourceClass
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.local_sched.scheduling.config import SchedulerConfig
+from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.local_sched.scheduling.priority import PriorityRule, by_priority
+from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
+from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
+from gridtravel.simulator.replay.loop import policy, replay
+from gridtravel.simulator.replay.swf import TraceJob, read_trace
 
 LOG = "KTH-SP2-1996-2.1-cln.swf.gz"
 LOG_PROCS = 100
@@ -92,13 +92,13 @@ def plain_easy(jobs: Sequence[TraceJob], procs: int) -> list[int]:
             heapq.heappush(ends, (now + job.run_s, index))
         if len(queue) > 1 and free:
             head = jobs[queue[0]].procs
-            room, shadow = free, now
+            availability, shadow = free, now
             for expected, nodes in sorted(running.values()):
-                if room >= head and expected > shadow:
+                if availability >= head and expected > shadow:
                     break
-                room += nodes
+                availability += nodes
                 shadow = expected
-            beside = room - head
+            beside = availability - head
             started = []
             for index in queue[1:]:
                 job = jobs[index]

@@ -21,15 +21,15 @@ import grpc
 import grpc.aio
 
 from bench.figures import Figure, show
-from gridcore.callers import Caller
-from gridcore.reservations import Reservation, ReservationRequest
-from gridio.clock import SystemClock
-from gridio.credentials import Credential, load_credential
-from gridio.rpc.client import CLIENT_OPTIONS, GrpcSite
-from gridio.rpc.front_door import LocalSocket
-from gridio.rpc.server import SERVER_OPTIONS, GridServer
-from tests.certificate_scenes import a_site, a_user, an_authority
-from tests.fake_services import FakeSite
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationRequest
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridio.rpc.client.grpc_site import CLIENT_OPTIONS, GrpcSite
+from gridtravel.gridio.rpc.server.front_door import LocalSocket
+from gridtravel.gridio.rpc.server.grid_server import SERVER_OPTIONS, GridServer
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.trust.credentials import Credential, load_credential
+from tests.support.certificate_scenes import a_site, a_user, an_authority
+from tests.support.fake_services import FakeSite
 
 ROUNDS = 15
 CALLS = 100

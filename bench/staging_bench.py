@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import Figure, show
-from gridcore.tasks import StagedFile
-from gridio.connections import SiteConnection
-from gridio.credentials import load_credential
-from gridio.rpc.client import GrpcSite
-from tests.file_areas import an_area
-from tests.grid_world import GridWorld, grid_world
-from tests.sshd_world import Sshd, SshUser
-from travel_agent.news import News
-from travel_agent.staging import files_of, send_all
+from gridtravel.gridcore.jobs.tasks import StagedFile
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.trust.credentials import load_credential
+from gridtravel.travel_agent.news import News
+from gridtravel.travel_agent.running.staging import files_of, send_all
+from tests.support.file_areas import an_area
+from tests.support.grid_world import GridWorld, grid_world
+from tests.support.sshd_world import Sshd, SshUser
 
 LARGE_BYTES = 100_000_000
 SMALL_FILES = 1_000

@@ -26,13 +26,13 @@ class Caller:
     """Subject of the certificate, or ``login:<name>`` for a login proven by the kernel."""
     login: str = ""
     """Local account that the grid-mapfile (or the kernel) names; empty: known, but mapped to
-    nobody.
+    no login.
     """
     accounts: tuple[str, ...] = ()
     """Charge accounts it may use; empty: any."""
     role: Role = Role.USER
     site: str = ""
-    """Name of the site that the certificate proves; empty: somebody else."""
+    """Name of the site that the certificate proves; empty: not a site."""
 
     @property
     def owner(self) -> str:

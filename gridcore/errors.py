@@ -2,6 +2,7 @@
 
     GridError                 something went wrong; ``exit_code`` 1
     ├── InputError            the caller's words are wrong; nothing was changed (2)
+    │   └── FieldError        the same, about one named field of a value (2)
     ├── NotFoundError         the thing named does not exist, or is not the caller's to see (2)
     ├── NotAuthorisedError    the caller is not allowed; asking again will not help (5)
     ├── UnavailableError      the other side cannot be reached or cannot answer now (4)
@@ -37,6 +38,20 @@ class InputError(GridError):
     """Wrong usage or malformed input; ``hint`` says what would be right."""
 
     exit_code = 2
+
+
+class FieldError(InputError):
+    """An ``InputError`` about one named field of the value that was being made, for readers of
+    files that point at the line where the field stands.
+    """
+
+    def __init__(
+        self, field: str, message: str, *, hint: str | None = None, index: int | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.field = field
+        self.index = index
+        """Position within the field when it is a sequence and one member is at fault."""
 
 
 class NotFoundError(GridError):

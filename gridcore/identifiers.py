@@ -5,7 +5,7 @@ from __future__ import annotations
 from string import ascii_letters, digits
 from typing import Final
 
-from gridcore.errors import InputError
+from gridtravel.gridcore.errors import InputError
 
 ID_LENGTH_MAX: Final = 128
 _ID_CHARACTERS: Final = frozenset(ascii_letters + digits + "._:/+-")

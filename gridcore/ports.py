@@ -1,5 +1,5 @@
-"""The two services of the grid as Python sees them, whatever carries the calls: gRPC, SSH, or
-nothing at all.
+"""The two services of the grid as Python sees them, the same over gRPC, through SSH and within one
+process.
 
 A port belongs to one caller, whose identity the carrier has proved; no method takes one. Refusals
 come back as ``Decline``; faults are exceptions of ``gridcore.errors``. Every method may raise
@@ -12,12 +12,17 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from gridcore.callers import Caller
-from gridcore.jobs import JobSpec, JobView
-from gridcore.reservations import Availability, Decline, Reservation, ReservationRequest
-from gridcore.summaries import CalendarSummary, SummaryDelta
-from gridcore.trade import TradeAccount
-from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
+from gridtravel.gridcore.booking.reservations import (
+    Availability,
+    Decline,
+    Reservation,
+    ReservationRequest,
+)
+from gridtravel.gridcore.booking.summaries import CalendarSummary, SummaryDelta
+from gridtravel.gridcore.booking.trade import TradeAccount
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.jobs.job import JobSpec, JobView
+from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 
 PART_SUFFIX: Final = ".part"
 """A file that is not complete yet has this ending; a transfer that was interrupted goes on with it.
@@ -35,7 +40,7 @@ class ClassDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteDescription:
-    """What a site tells of itself to whoever may connect."""
+    """What a site tells of itself to any caller."""
 
     site: str
     is_manager: bool
@@ -79,8 +84,8 @@ class FileStatus:
 
 
 class CalendarPort(Protocol):
-    """Everything that can be booked speaks this: agents, and managers over them (design: one
-    protocol).
+    """What can be booked: a site, through its agent, or a manager over sites and other managers
+    (design: one protocol).
     """
 
     async def describe(self) -> SiteDescription:

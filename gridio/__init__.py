@@ -1,5 +1,5 @@
 """Adapters: everything that touches the world on behalf of the domain.
 
-The clock, identifiers, configuration, logs, certificates, the journal and the transports live
-here, each behind an interface of `gridcore.ports`. No scheduling rule belongs in this package.
+The clock, identifiers, logs, mail, certificates, the journal and the transports live here. No
+scheduling rule belongs in this package.
 """

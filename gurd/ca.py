@@ -1,4 +1,4 @@
-"""``gurd ca``: the certificate authority of a grid, for whoever founds one.
+"""``gurd ca``: founds a grid's certificate authority, and issues credentials::
 
     gurd ca init    DIR --grid NAME                       the authority itself, once
     gurd ca site    DIR NAME --host HOST --out FOLDER     a site's credential
@@ -6,34 +6,31 @@
     gurd ca user    DIR LOGIN --out FOLDER --hours 12     a user's short-lived credential
     gurd ca show    DIR                                   what the authority is and has issued
 
-The same command again renews. Only arguments and output are here; ``gridio.authority`` does the
-work.
+The same command again renews. Only arguments and output are here; ``gridio.trust.authority`` does
+the work.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gridcore.errors import GridError, InputError
-from gridcore.instants import Instant
-from gridio.authority import ROOT_KEY_FILE, Authority
-from gridio.certificates import LOOPBACK_HOSTS, fingerprint
-from gridio.clock import SystemClock
-from gridio.credentials import Credential
-from gridio.gridmap import GridMapEntry, add_to_grid_map, grid_map_entry
-from gridio.identity import GridIdentity, Role, end_of, utc_text
-from gridio.ids import RandomIds
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridio.cli_frame import JsonOption, command_line, print_json
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.authority import ROOT_KEY_FILE, Authority
+from gridtravel.gridio.trust.certificates import LOOPBACK_HOSTS, fingerprint
+from gridtravel.gridio.trust.credentials import Credential
+from gridtravel.gridio.trust.gridmap import GridMapEntry, add_to_grid_map, grid_map_entry
+from gridtravel.gridio.trust.identity import GridIdentity, Role, end_of, utc_text
 
-ca_app = typer.Typer(
-    name="ca",
-    help="Found a grid: its certificate authority, and credentials for sites, managers and users.",
-    no_args_is_help=True,
+ca_app = command_line(
+    "ca", "Found a grid: its certificate authority, and credentials for sites, managers and users."
 )
 
 _Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The authority's folder.")]
@@ -49,7 +46,6 @@ _Loopback = Annotated[
 _Force = Annotated[
     bool, typer.Option("--force", help="Make a new private key, replacing what is there.")
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _GridMap = Annotated[
     Path | None, typer.Option("--grid-map", help="Also add the subject to this grid-mapfile.")
 ]
@@ -60,23 +56,22 @@ def init(
     folder: _Folder,
     grid: Annotated[str, typer.Option(help="The grid's name, the O of every subject.")],
     force: _Force = False,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make the authority of a grid, or renew its certificate. Everything issued before stays valid,
     unless --force.
     """
-    with _told("init"):
-        authority = Authority.create(folder, grid, RandomIds(), _now(), force=force)
-        facts = _authority_facts(authority, folder)
-        _print(
-            facts,
-            [
-                f"The authority of grid {grid} is in {folder}, valid until {facts['not_after']}.",
-                f"Guard {folder / ROOT_KEY_FILE}: whoever reads it can be anybody on this grid.",
-                f"Next: gurd ca site {folder} NAME --host HOST --out FOLDER",
-            ],
-            as_json=as_json,
-        )
+    authority = Authority.create(folder, grid, RandomIds(), _now(), force=force)
+    facts = _authority_facts(authority, folder)
+    _print(
+        facts,
+        [
+            f"The authority of grid {grid} is in {folder}, valid until {facts['not_after']}.",
+            f"Guard {folder / ROOT_KEY_FILE}: whoever reads it can be anybody on this grid.",
+            f"Next: gurd ca site {folder} NAME --host HOST --out FOLDER",
+        ],
+        as_json=as_json,
+    )
 
 
 @ca_app.command("site")
@@ -87,14 +82,13 @@ def site(
     host: _Hosts = None,
     loopback: _Loopback = False,
     force: _Force = False,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Issue or renew a site's credential (server and client, one year)."""
-    with _told("site"):
-        authority = Authority.open(folder, RandomIds())
-        hosts = _all_hosts(host, loopback=loopback)
-        credential = authority.issue_site(name, out, _now(), hosts=hosts, force=force)
-        _print_credential(credential, out, as_json=as_json)
+    authority = Authority.open(folder, RandomIds())
+    hosts = _all_hosts(host, loopback=loopback)
+    credential = authority.issue_site(name, out, _now(), hosts=hosts, force=force)
+    _print_credential(credential, out, as_json=as_json)
 
 
 @ca_app.command("manager")
@@ -106,17 +100,16 @@ def manager(
     loopback: _Loopback = False,
     grid_map: _GridMap = None,
     force: _Force = False,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Issue or renew a calendar manager's credential (server and client, one year)."""
-    with _told("manager"):
-        authority = Authority.open(folder, RandomIds())
-        hosts = _all_hosts(host, loopback=loopback)
-        entry = _entry(authority.grid, Role.MANAGER, name, ["@manager"])
-        credential = authority.issue_manager(name, out, _now(), hosts=hosts, force=force)
-        if grid_map is not None:
-            add_to_grid_map(grid_map, entry)
-        _print_credential(credential, out, as_json=as_json)
+    authority = Authority.open(folder, RandomIds())
+    hosts = _all_hosts(host, loopback=loopback)
+    entry = _entry(authority.grid, Role.MANAGER, name, ["@manager"])
+    credential = authority.issue_manager(name, out, _now(), hosts=hosts, force=force)
+    if grid_map is not None:
+        add_to_grid_map(grid_map, entry)
+    _print_credential(credential, out, as_json=as_json)
 
 
 @ca_app.command("user")
@@ -131,59 +124,47 @@ def user(
         typer.Option("--account", help="With --grid-map: account to charge; repeatable."),
     ] = None,
     force: _Force = False,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Issue or renew a user's short-lived credential (client only)."""
-    with _told("user"):
-        if account and grid_map is None:
-            raise InputError("--account needs --grid-map, the file where accounts stand")
-        authority = Authority.open(folder, RandomIds())
-        lifetime_s = _seconds(hours)
-        names = dict.fromkeys([login, *(account or [])])
-        entry = _entry(authority.grid, Role.USER, login, names)
-        credential = authority.issue_user(login, out, _now(), lifetime_s=lifetime_s, force=force)
-        if grid_map is not None:
-            add_to_grid_map(grid_map, entry)
-        _print_credential(credential, out, as_json=as_json)
+    if account and grid_map is None:
+        raise InputError("--account needs --grid-map, the file where accounts stand")
+    authority = Authority.open(folder, RandomIds())
+    lifetime_s = _seconds(hours)
+    names = dict.fromkeys([login, *(account or [])])
+    entry = _entry(authority.grid, Role.USER, login, names)
+    credential = authority.issue_user(login, out, _now(), lifetime_s=lifetime_s, force=force)
+    if grid_map is not None:
+        add_to_grid_map(grid_map, entry)
+    _print_credential(credential, out, as_json=as_json)
 
 
 @ca_app.command("show")
-def show(folder: _Folder, as_json: _Json = False) -> None:
+def show(folder: _Folder, as_json: JsonOption = False) -> None:
     """Show the authority and the certificates it signed that have not expired."""
-    with _told("show"):
-        authority = Authority.open(folder, RandomIds())
-        now = _now()
-        issued = authority.issued()
-        valid = [one for one in issued if now < one.not_after]
-        facts = _authority_facts(authority, folder) | {
-            "issued": len(issued),
-            "valid": [
-                {
-                    "subject": one.subject,
-                    "serial": f"{one.serial:x}",
-                    "not_after": utc_text(one.not_after),
-                }
-                for one in valid
-            ],
-        }
-        lines = [
-            f"grid         {authority.grid}",
-            f"valid until  {facts['not_after']}" + _expired_mark(end_of(authority.root), now),
-            f"fingerprint  {facts['fingerprint']}",
-            f"issued       {len(issued)}, of which {len(valid)} valid",
-        ]
-        lines.extend(f"  {utc_text(one.not_after)}  {one.subject}" for one in valid)
-        _print(facts, lines, as_json=as_json)
-
-
-@contextmanager
-def _told(verb: str) -> Iterator[None]:
-    """Turn a fault into one line on standard error and its documented exit code."""
-    try:
-        yield
-    except GridError as fault:
-        typer.echo(f"gurd ca {verb}: {fault}", err=True)
-        raise typer.Exit(fault.exit_code) from fault
+    authority = Authority.open(folder, RandomIds())
+    now = _now()
+    issued = authority.issued()
+    valid = [one for one in issued if now < one.not_after]
+    facts = _authority_facts(authority, folder) | {
+        "issued": len(issued),
+        "valid": [
+            {
+                "subject": one.subject,
+                "serial": f"{one.serial:x}",
+                "not_after": utc_text(one.not_after),
+            }
+            for one in valid
+        ],
+    }
+    lines = [
+        f"grid         {authority.grid}",
+        f"valid until  {facts['not_after']}" + _expired_mark(end_of(authority.root), now),
+        f"fingerprint  {facts['fingerprint']}",
+        f"issued       {len(issued)}, of which {len(valid)} valid",
+    ]
+    lines.extend(f"  {utc_text(one.not_after)}  {one.subject}" for one in valid)
+    _print(facts, lines, as_json=as_json)
 
 
 def _now() -> Instant:
@@ -230,4 +211,7 @@ def _print_credential(credential: Credential, out: Path, *, as_json: bool) -> No
 
 
 def _print(facts: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
-    typer.echo(json.dumps(facts) if as_json else "\n".join(lines))
+    if as_json:
+        print_json(facts)
+    else:
+        typer.echo("\n".join(lines))

@@ -1,9 +1,9 @@
-"""``gurd``: what whoever runs a daemon types.
+"""``gurd``: the command that sets up and runs the daemons of a grid::
 
     gurd agent --config site.toml          serve one node
     gurd manager --config manager.toml     serve a calendar manager
     gurd check-config FILE                 say what is wrong with a configuration, start nothing
-    gurd bridge --socket PATH              the far end of somebody's SSH login (docs/ssh.md)
+    gurd bridge --socket PATH              the far end of a user's SSH login (docs/ssh.md)
     gurd ca ...                            the grid's certificate authority
 
 Exit codes as everywhere (docs/exit-codes.md): 0 done, 2 wrong usage or configuration, 4
@@ -17,26 +17,21 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from gridcore.errors import GridError, InputError
-from gridio.ssh import bridge
-from gridio.ssh.bridge import DEFAULT_SOCKET
-from gurd.ca import ca_app
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridio.cli_frame import command_line
+from gridtravel.gridio.ssh import bridge
+from gridtravel.gridio.ssh.bridge import DEFAULT_SOCKET
+from gridtravel.gurd.ca import ca_app
 
 PR_SET_PDEATHSIG: Final = 1
 
-app = typer.Typer(
-    name="gurd",
-    help="The daemons of a grid: node agents, calendar managers, the certificate authority.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+app = command_line(
+    "gurd", "The daemons of a grid: node agents, calendar managers, the certificate authority."
 )
 app.add_typer(ca_app)
 
@@ -49,37 +44,29 @@ ParentOption = Annotated[
 @app.command()
 def agent(config: ConfigOption, exit_with_parent: ParentOption = False) -> None:
     """Serve one node: its calendar, its queue, its jobs."""
+    from gridtravel.agents.config.site_file import load_site_config
+    from gridtravel.agents.daemon import run_agent
+    from gridtravel.gridio.system.logs import configure_logging
 
-    def serve() -> None:
-        from agents.daemon import run_agent
-        from agents.site_config import load_site_config
-        from gridio.logs import configure_logging
-
-        if exit_with_parent:
-            _die_with_parent()
-        loaded = load_site_config(config)
-        configure_logging(level=loaded.file.site.log_level.upper(), site=loaded.name)
-        asyncio.run(run_agent(loaded))
-
-    _guarded(serve)
+    if exit_with_parent:
+        _die_with_parent()
+    loaded = load_site_config(config)
+    configure_logging(level=loaded.file.site.log_level.upper(), site=loaded.name)
+    asyncio.run(run_agent(loaded))
 
 
 @app.command()
 def manager(config: ConfigOption, exit_with_parent: ParentOption = False) -> None:
     """Serve a calendar manager over agents and other managers."""
+    from gridtravel.gridio.system.logs import configure_logging
+    from gridtravel.manager.config import load_manager_config
+    from gridtravel.manager.daemon import run_manager
 
-    def serve() -> None:
-        from gridio.logs import configure_logging
-        from manager.daemon import run_manager
-        from manager.manager_config import load_manager_config
-
-        if exit_with_parent:
-            _die_with_parent()
-        loaded = load_manager_config(config)
-        configure_logging(site=loaded.name)
-        asyncio.run(run_manager(loaded))
-
-    _guarded(serve)
+    if exit_with_parent:
+        _die_with_parent()
+    loaded = load_manager_config(config)
+    configure_logging(level=loaded.file.manager.log_level.upper(), site=loaded.name)
+    asyncio.run(run_manager(loaded))
 
 
 @app.command("check-config")
@@ -87,27 +74,27 @@ def check_config(
     file: Annotated[Path, typer.Argument(help="A site's or a manager's TOML file.")],
 ) -> None:
     """Read a configuration and its credential as the daemon would; start nothing."""
+    from gridtravel.agents.config.site_file import PAGE as SITE_PAGE
+    from gridtravel.agents.config.site_file import SiteConfig, load_site_config
+    from gridtravel.agents.config.state_folder import check_logins
+    from gridtravel.gridio.config_file import read_document
+    from gridtravel.gridio.system.clock import SystemClock
+    from gridtravel.gridio.trust.credentials import Usage, load_credential, require_credential
+    from gridtravel.gridio.trust.gridmap import load_grid_map
+    from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs
+    from gridtravel.manager.config import load_manager_config
 
-    def check() -> None:
-        import tomllib
-
-        from agents.site_config import load_site_config
-        from gridio.clock import SystemClock
-        from gridio.credentials import Usage, load_credential, require_credential
-        from gridio.gridmap import load_grid_map
-        from manager.manager_config import load_manager_config
-
-        try:
-            is_manager = "manager" in tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as fault:
-            raise InputError(f"cannot read the configuration {file}: {fault}") from None
-        loaded = load_manager_config(file) if is_manager else load_site_config(file)
-        credential = load_credential(loaded.credential)
-        require_credential(credential, SystemClock().now(), Usage.SERVER)
-        entries = len(load_grid_map(loaded.grid_mapfile))
-        typer.echo(f"{loaded.name}: good; {credential.subject}, {entries} grid-mapfile entries")
-
-    _guarded(check)
+    is_manager = "manager" in read_document(file, SITE_PAGE)
+    loaded = load_manager_config(file) if is_manager else load_site_config(file)
+    credential = load_credential(loaded.credential)
+    require_credential(credential, SystemClock().now(), Usage.SERVER)
+    grid_map = load_grid_map(loaded.grid_mapfile)
+    if isinstance(loaded, SiteConfig):
+        run_as = RunAs(loaded.file.host.run_as)
+        for note in check_logins(loaded.state, run_as, grid_map.logins()):
+            typer.echo(f"note: {note}", err=True)
+    entries = f"{len(grid_map)} grid-mapfile entries"
+    typer.echo(f"{loaded.name}: good; {credential.subject}, {entries}")
 
 
 @app.command("bridge")
@@ -120,19 +107,7 @@ def bridge_command(
 
 def main() -> None:
     """``python -m gurd.cli``; the command itself begins in ``gurd.entry``."""
-    # gRPC's library writes of failed handshakes to standard error too; we say it better.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     app()
-
-
-def _guarded(work: Callable[[], None]) -> None:
-    """A fault becomes one line and its exit code."""
-    try:
-        work()
-    except GridError as fault:
-        hint = f"\n  {fault.hint}" if fault.hint else ""
-        typer.echo(f"gurd: {fault.message}{hint}", err=True)
-        raise typer.Exit(fault.exit_code) from None
 
 
 def _die_with_parent() -> None:

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import sys
 
-from gridio.ssh import bridge
+from gridtravel.gridio.ssh import bridge
 
 
 def main() -> None:
     """Entry point of the ``gurd`` command."""
     if sys.argv[1:2] == ["bridge"] and "--help" not in sys.argv:
         sys.exit(bridge.main(sys.argv[2:]))
-    from gurd.cli import app
+    from gridtravel.gurd.cli import app
 
     app()

@@ -16,24 +16,30 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from gridcore.callers import Caller
-from gridcore.errors import GridError, InputError, NotAuthorisedError
-from gridio.clock import SystemClock
-from gridio.connections import SiteConnection
-from gridio.credentials import Credential, Usage, load_credential, require_credential
-from gridio.gridmap import GridMap, load_grid_map
-from gridio.identity import GridIdentity, Role
-from gridio.ids import RandomIds
-from gridio.journal import Journal, JournalFailed
-from gridio.journal_sqlite import SqliteJournal
-from gridio.rpc.client import GrpcSite
-from gridio.rpc.front_door import LocalSocket
-from gridio.rpc.peers import Peer, map_caller
-from gridio.rpc.server import GridServer
-from manager.calendar_manager import CalendarManager, ManagerParts
-from manager.children import Child
-from manager.manager_config import ManagerConfig
-from manager.manager_events import AccountsCarried
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.errors import GridError, InputError, NotAuthorisedError
+from gridtravel.gridio.journal.contract import Journal, JournalFailed
+from gridtravel.gridio.journal.sqlite import SqliteJournal
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.rpc.server.front_door import LocalSocket
+from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.peers import Peer, map_caller
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.credentials import (
+    Credential,
+    Usage,
+    load_credential,
+    require_credential,
+)
+from gridtravel.gridio.trust.gridmap import GridMap, load_grid_map
+from gridtravel.gridio.trust.identity import GridIdentity, Role
+from gridtravel.manager.book.events import AccountsCarried
+from gridtravel.manager.calendar_manager import CalendarManager
+from gridtravel.manager.config import ManagerConfig
+from gridtravel.manager.core import ManagerParts
+from gridtravel.manager.shadows.children import Child
 
 log = logging.getLogger(__name__)
 

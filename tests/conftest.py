@@ -9,6 +9,7 @@ test.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from tests.sshd_world import SshUser
+    from tests.support.sshd_world import SshUser
 
 # No deadline: two cores are shared, and one slow example says nothing about a rule.
 settings.register_profile(
@@ -39,7 +40,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of `make sim SEED=...` and `make golden-update`."""
+    """Declare the options of `make sim SEED=...`, `make golden-update` and `make oracles`."""
     group = parser.getgroup("grid")
     group.addoption(
         "--sim-seed",
@@ -53,6 +54,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=False,
         help="rewrite the expected texts of tests/golden instead of comparing with them",
     )
+    group.addoption(
+        "--oracle-all",
+        action="store_true",
+        default=False,
+        help="compare all that tests/oracles keeps, not the sample that the suite looks at",
+    )
+    group.addoption(
+        "--oracle-update",
+        action="store_true",
+        default=False,
+        help="rewrite what tests/oracles keeps, all of it or the part that -k names",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin every process of a test with Ctrl-C and hanging up as a terminal has them, though these
+    tests were started with both ignored, as ``nohup`` and a script's background do.
+
+    What is ignored stays so in every child; what is handled is not, and a handler that does nothing
+    is as good as ignoring. The process that only hands tests out to workers leaves it to them.
+    """
+    if getattr(config.option, "dist", "no") == "no":
+        for number in (signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, lambda *_: None)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -76,7 +102,7 @@ def golden_update(pytestconfig: pytest.Config) -> bool:
 @pytest.fixture(scope="session")
 def ssh_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshUser]:
     """A user of one real SSH server for all tests that only log in there."""
-    from tests.sshd_world import Sshd, SshUser
+    from tests.support.sshd_world import Sshd, SshUser
 
     folder = tmp_path_factory.mktemp("ssh")
     sshd = Sshd(folder / "sshd")

@@ -13,32 +13,35 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gridcore.errors import GridError
-from gridcore.instants import Instant
-from gridcore.itineraries import Itinerary, TripState
-from gridcore.metajobs import Metajob
-from gridcore.trip_wishes import TripEvent
-from gridio.clock import Clock
-from gridio.connections import SiteConnection
-from gridio.ids import IdSource
-from gridio.notify import Notifier
-from travel_agent.amending import Amending
-from travel_agent.attending import attend, report
-from travel_agent.changing import Changed, TripChange, amend, requeue_jobs
-from travel_agent.grid_config import GridConfig, MachineEntry
-from travel_agent.healing import PATIENCE_S, Healed, heal
-from travel_agent.histories import TripHistory, histories, history
-from travel_agent.legs import LegChange, LegOutput, LegWork
-from travel_agent.news import Listener, News, Step, deaf
-from travel_agent.offers import offered
-from travel_agent.office import Connect, Office
-from travel_agent.racing import RACERS, call_off_race, resume_race
-from travel_agent.relaying import Relay, bring_now
-from travel_agent.reports import SiteReport, TripReport
-from travel_agent.resuming import Resumed, over, resume
-from travel_agent.setting_out import ask_only, queue_jobs, set_out
-from travel_agent.telling import tell_people
-from travel_agent.trip_folders import TripFolders, TripJournals
+from gridtravel.gridcore.errors import GridError
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
+from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridcore.trips.trip_wishes import TripEvent
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.system.clock import Clock
+from gridtravel.gridio.system.ids import IdSource
+from gridtravel.gridio.system.notify import Notifier
+from gridtravel.travel_agent.booking.amend import Changed, TripChange, amend, requeue_jobs
+from gridtravel.travel_agent.booking.amendment import TripAmendment
+from gridtravel.travel_agent.booking.book import ask_only, set_out
+from gridtravel.travel_agent.booking.heal import PATIENCE_S, Healed, heal
+from gridtravel.travel_agent.booking.race import call_off_race, resume_race
+from gridtravel.travel_agent.booking.resume import Resumed, over, resume
+from gridtravel.travel_agent.booking.two_phase import Booking
+from gridtravel.travel_agent.log.folders import TripFolders, TripJournals
+from gridtravel.travel_agent.news import Listener, News, Step, deaf
+from gridtravel.travel_agent.running.history import TripHistory, histories, history
+from gridtravel.travel_agent.running.jobs import LegChange, LegOutput, LegWork
+from gridtravel.travel_agent.running.notify import notify_people
+from gridtravel.travel_agent.running.race_reports import RACERS
+from gridtravel.travel_agent.running.relay import Relay
+from gridtravel.travel_agent.running.reports import SiteReport, TripReport
+from gridtravel.travel_agent.running.staging import check_apart
+from gridtravel.travel_agent.running.watch import attend, report
+from gridtravel.travel_agent.search.alternatives import offered
+from gridtravel.travel_agent.session import Connect, GridSession
+from gridtravel.travel_agent.sites.config import GridConfig, MachineEntry
 
 ALTERNATIVES_TRIED_MAX: Final = 17
 """The metajob's own 16 at most, and one that a refusal offers."""
@@ -64,7 +67,7 @@ class TravelAgent:
         ``tell``: hears what the user should know beside the answers.
         """
         self.config = config
-        self._office = Office(
+        self._session = GridSession(
             config,
             connect,
             clock=clock,
@@ -76,11 +79,11 @@ class TravelAgent:
 
     async def close(self) -> None:
         """End all connections."""
-        await self._office.close()
+        await self._session.close()
 
     def connection(self, machine: str) -> SiteConnection:
         """The connection to a machine of the user's list, kept until ``close``."""
-        return self._office.connection(machine)
+        return self._session.connection(machine)
 
     # -- before the trip ---------------------------------------------------------------------------
 
@@ -88,7 +91,7 @@ class TravelAgent:
         """Every machine of the user's list, reachable or not."""
 
         async def look(entry: MachineEntry) -> SiteReport:
-            connection = self._office.connection(entry.machine)
+            connection = self._session.connection(entry.machine)
             try:
                 description = await connection.calendar.describe()
             except GridError as fault:
@@ -104,7 +107,7 @@ class TravelAgent:
 
     async def quote(self, metajob: Metajob, *, listener: Listener = deaf) -> Itinerary:
         """What ``book`` would book now, without holding anything."""
-        return await ask_only(self._office, metajob, listener)
+        return await ask_only(self._session, metajob, listener)
 
     async def book(
         self,
@@ -119,7 +122,7 @@ class TravelAgent:
         ``base``: where relative paths of files to stage in begin. ``accept_alternative``: when the
         answer is a refusal with an offer, take that. A fault, and Ctrl-C, undo what was begun.
         """
-        itinerary = await set_out(self._office, metajob, base or Path(), listener)
+        itinerary = await set_out(self._session, metajob, base or Path(), listener)
         tried = [metajob]
         wanted = [metajob.shaped_by(each) for each in metajob.alternatives]
         while itinerary.decline is not None:
@@ -131,14 +134,14 @@ class TravelAgent:
                 break
             tried.append(wanted.pop(0))
             listener(News(step=Step.NOTE, text="trying the alternative"))
-            itinerary = await set_out(self._office, tried[-1], base or Path(), listener)
+            itinerary = await set_out(self._session, tried[-1], base or Path(), listener)
         return itinerary
 
     # -- after booking -----------------------------------------------------------------------------
 
     def trips(self) -> list[str]:
         """Ids of all trips that this laptop knows, the oldest first."""
-        return self._office.journals.trip_ids()
+        return self._session.journals.trip_ids()
 
     async def status(
         self, wanted: str, *, listener: Listener = deaf, is_brief: bool = False
@@ -146,26 +149,26 @@ class TravelAgent:
         """Where a trip stands, by the books of its sites; people are told what is new in it.
         ``is_brief``: of a trip that is over only what this laptop remembers.
         """
-        return await report(self._office, wanted, listener, is_brief=is_brief)
+        return await report(self._session, wanted, listener, is_brief=is_brief)
 
     def itinerary_ics(self, wanted: str) -> str:
         """A trip as iCalendar, as this laptop remembers it."""
-        from travel_agent.calendar_file import itinerary_ics
+        from gridtravel.travel_agent.running.icalendar import itinerary_ics
 
-        log = self._office.open_log(wanted)
+        log = self._session.open_log(wanted)
         try:
-            story, now = log.story, self._office.clock.now()
+            story, now = log.story, self._session.clock.now()
             return itinerary_ics(story.itinerary(), now=now, sequence=story.attempt)
         finally:
             log.close()
 
     def histories(self, *, state: TripState | None = None, since: Instant = 0) -> list[TripHistory]:
         """What this laptop remembers of its trips, the oldest first; no site is asked."""
-        return list(histories(self._office, state=state, since=since))
+        return list(histories(self._session, state=state, since=since))
 
     def history(self, wanted: str) -> TripHistory:
         """One trip step by step, from its log."""
-        return history(self._office, self._office.find(wanted))
+        return history(self._session, self._session.find(wanted))
 
     async def amend(
         self,
@@ -179,7 +182,7 @@ class TravelAgent:
         is not let go before all of the new is held; a refusal leaves it as it was. ``base``: where
         relative paths of files to stage in begin.
         """
-        return await amend(self._office, wanted, change, base or Path(), listener)
+        return await amend(self._session, wanted, change, base or Path(), listener)
 
     async def heal(
         self, wanted: str, *, patience_s: int = PATIENCE_S, listener: Listener = deaf
@@ -187,26 +190,24 @@ class TravelAgent:
         """Look whether every leg of a booked trip can be kept, and mend the trip by its metajob's
         healing rules. ``patience_s``: how long a silent site is waited for.
         """
-        return await heal(self._office, wanted, listener, patience_s=patience_s)
+        return await heal(self._session, wanted, listener, patience_s=patience_s)
 
     async def cancel(self, wanted: str, *, listener: Listener = deaf) -> Itinerary:
         """Undo a trip at every site: jobs are stopped, reservations released."""
-        log = self._office.open_log(wanted)
+        log = self._session.open_log(wanted)
         try:
             story = log.story
             if story.state.is_over:
                 return story.itinerary()
-            metajob = self._office.metajob_of(log)
-            if metajob.is_race:
-                return await call_off_race(self._office, metajob, log, listener)
-            await Amending(self._office, log, listener).settle(is_cancelled=True)
+            if self._session.metajob_of(log).is_race:
+                return await call_off_race(self._session, log, listener)
+            await TripAmendment(self._session, log, listener).settle(is_cancelled=True)
             if log.story.itinerary().state.is_over:
                 return story.itinerary()
-            metajob = self._office.metajob_of(log)
-            booking = self._office.booking(metajob, story.trip_id, log, listener)
+            trip = self._session.trip_of(log, listener)
+            booking = Booking(trip, run_id=self._session.ids.new_id("run"))
             if story.state is TripState.PLANNED:
-                destinations = self._office.destinations(metajob)
-                return (await resume(story, booking, destinations, log)).itinerary
+                return (await resume(booking)).itinerary
             if story.state is TripState.HELD:
                 return await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
             return await booking.cancel(story.itinerary(), story.attempt, story.acceptors)
@@ -215,36 +216,30 @@ class TravelAgent:
 
     async def resume(self, wanted: str, *, listener: Listener = deaf) -> Resumed:
         """Finish or undo what an interrupted command left, and say what was found."""
-        log = self._office.open_log(wanted)
+        log = self._session.open_log(wanted)
         try:
             if log.story.state.is_over:
                 return over(log.story)
-            metajob = self._office.metajob_of(log)
-            if metajob.is_race:
-                return await resume_race(self._office, metajob, log, listener)
-            settled = await Amending(self._office, log, listener).settle()
-            metajob = self._office.metajob_of(log)
-            destinations = self._office.destinations(metajob)
-            booking = self._office.booking(metajob, log.story.trip_id, log, listener)
-            answer = await resume(log.story, booking, destinations, log)
+            if self._session.metajob_of(log).is_race:
+                return await resume_race(self._session, log, listener)
+            settled = await TripAmendment(self._session, log, listener).settle()
+            trip = self._session.trip_of(log, listener)
+            answer = await resume(Booking(trip, run_id=self._session.ids.new_id("run")))
             if settled:
                 answer = replace(answer, found="a change was not finished", done=settled)
             if answer.itinerary.state is TripState.BOOKED:
-                work = LegWork(metajob, destinations, listener=listener)
+                work = LegWork(trip)
                 if log.story.is_amended:
-                    itinerary = await requeue_jobs(self._office, log, Path(), listener)
+                    itinerary = await requeue_jobs(trip, Path())
                 else:
                     sent = log.story.staged
-                    itinerary = await queue_jobs(answer.itinerary, work, Path(), log, sent=sent)
-                relay = Relay(metajob=metajob, destinations=destinations, work=work, tell=listener)
-                itinerary = await bring_now(relay, itinerary, log)
+                    itinerary = await work.queue_jobs(answer.itinerary, Path(), sent=sent)
+                itinerary = await Relay(trip=trip, work=work).bring_now(itinerary)
                 jobs = {leg.name: leg.job_id for leg in itinerary.legs}
                 if jobs != {leg.name: leg.job_id for leg in answer.itinerary.legs}:
                     answer = replace(answer, done=f"{answer.done}; queued its jobs")
                 answer = replace(answer, itinerary=itinerary)
-                await tell_people(
-                    self._office, log, metajob, TripEvent.BOOKED, itinerary, listener=listener
-                )
+                await notify_people(self._session, trip, TripEvent.BOOKED, itinerary)
             return answer
         finally:
             log.close()
@@ -255,17 +250,37 @@ class TravelAgent:
         """Output and states of a trip's jobs as they come, until all are over; people are told
         before the start and at the end.
         """
-        return attend(self._office, wanted, listener)
+        return attend(self._session, wanted, listener)
 
     async def fetch(
-        self, wanted: str, folder: Path, *, listener: Listener = deaf
+        self,
+        wanted: str,
+        folder: Path,
+        *,
+        overwrite: bool = False,
+        listener: Listener = deaf,
     ) -> dict[str, list[Path]]:
-        """Bring the results of every leg into ``folder/<leg>/``."""
-        metajob, itinerary = self._office.remembered(wanted)
-        legs = itinerary.legs
-        if metajob.is_race:
+        """Bring the results of every leg into ``folder/<trip's name>/<leg>/``. What is there
+        already is not sent again; ``InputError`` before anything is written when other files lie in
+        their place, unless they are to be overwritten.
+        """
+        trip = self._session.remembered(wanted, listener)
+        legs = trip.log.story.itinerary().legs
+        if trip.metajob.is_race:
             now = (await self.status(wanted, listener=listener)).itinerary
             legs = tuple(each for each in now.legs if each.state in RACERS)
-        work = LegWork(metajob, self._office.destinations(metajob), listener=listener)
-        fetched = await asyncio.gather(*(work.fetch(leg, folder / leg.name) for leg in legs))
+        work, name = LegWork(trip), trip.metajob.name
+        plans = await asyncio.gather(
+            *(
+                work.plan_fetch(leg, folder, f"{name}/{leg.name}", overwrite=overwrite)
+                for leg in legs
+            )
+        )
+        check_apart(plans)
+        fetched = await asyncio.gather(
+            *(
+                work.fetch(leg, plan, overwrite=overwrite)
+                for leg, plan in zip(legs, plans, strict=True)
+            )
+        )
         return {leg.name: paths for leg, paths in zip(legs, fetched, strict=True)}

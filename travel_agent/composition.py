@@ -12,20 +12,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridcore.errors import InputError, NotAuthorisedError
-from gridio.clock import Clock, SystemClock
-from gridio.connections import SiteConnection
-from gridio.ids import RandomIds
-from travel_agent.agent import TravelAgent
-from travel_agent.fallback_site import FallbackSite, Way
-from travel_agent.grid_config import GridConfig, MachineEntry, load_grid_config, state_folder
-from travel_agent.searches import SearchChoice
-from travel_agent.transports import TransportChoice
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.system.clock import Clock, SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.travel_agent.agent import TravelAgent
+from gridtravel.travel_agent.choices import SearchChoice, TransportChoice
+from gridtravel.travel_agent.sites.config import (
+    GridConfig,
+    MachineEntry,
+    load_grid_config,
+    state_folder,
+)
+from gridtravel.travel_agent.sites.fallback import FallbackSite, Way
 
 if TYPE_CHECKING:
-    from gridio.batch.options import BatchOptions
-    from gridio.batch.running import CommandRunner
-    from gridio.ssh.prompting import Prompter
+    from gridtravel.gridio.batch.options import BatchOptions
+    from gridtravel.gridio.batch.running import CommandRunner
+    from gridtravel.gridio.ssh.prompting import Prompter
 
 
 def open_travel_agent(
@@ -95,10 +99,10 @@ class _Connector:
         return FallbackSite(entry.site, ways, tell=self._tell)
 
     def _by_grpc(self, entry: MachineEntry) -> SiteConnection:
-        from gridio.credentials import load_credential, require_credential
-        from gridio.identity import Role
-        from gridio.rpc.client import GrpcSite
-        from gridio.rpc.diagnosis import UNIX_SCHEME
+        from gridtravel.gridio.rpc.client.diagnosis import UNIX_SCHEME
+        from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+        from gridtravel.gridio.trust.credentials import load_credential, require_credential
+        from gridtravel.gridio.trust.identity import Role
 
         if entry.endpoint.startswith(UNIX_SCHEME):
             return GrpcSite(entry.endpoint, site=entry.site, clock=self._clock)
@@ -111,9 +115,9 @@ class _Connector:
         return GrpcSite(entry.endpoint, credential, site=entry.site, role=role, clock=self._clock)
 
     def _by_commands(self, entry: MachineEntry, options: BatchOptions) -> SiteConnection:
-        from gridio.batch.batch_site import BatchSite
-        from gridio.batch.local_runner import LocalRunner
-        from gridio.ssh.login_runner import LoginRunner
+        from gridtravel.gridio.batch.batch_site import BatchSite
+        from gridtravel.gridio.batch.local_runner import LocalRunner
+        from gridtravel.gridio.ssh.login_runner import LoginRunner
 
         if self._transport is TransportChoice.GRPC:
             raise InputError(
@@ -131,7 +135,7 @@ class _Connector:
         )
 
     def _by_ssh(self, entry: MachineEntry) -> SiteConnection:
-        from gridio.ssh.ssh_site import SshSite
+        from gridtravel.gridio.ssh.ssh_site import SshSite
 
         return SshSite(
             entry.ssh,

@@ -1,14 +1,14 @@
-"""What a site with only a batch system answers: offers of single starts, and refusals in which the
-batch system has its say.
+"""What a site with only a batch system answers: offers of single starts, and refusals with the
+batch system's own reason.
 """
 
 from __future__ import annotations
 
-from gridcore.instants import Instant
-from gridcore.reservations import Decline, DeclineRule, Offer, ReservationRequest
-from gridcore.timetext import format_utc
-from gridio.batch.far_book import RESOURCE_CLASS
-from gridio.batch.systems import Refusal
+from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, Offer, ReservationRequest
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.timing.timetext import format_utc
+from gridtravel.gridio.batch.far_book import RESOURCE_CLASS
+from gridtravel.gridio.batch.systems import Refusal
 
 
 class Refusals:

@@ -4,18 +4,21 @@ Nothing here promises: each answer is what the batch system says to a command at
 calendar does and a batch system cannot is done as far as it goes, and docs/batch-sites.md says how
 far: a hold is a reservation that the next run of ours lets go when its lifetime is over, and
 availability is the yes or no to some starts.
+
+Every start that is asked about costs a command. So they lie close together where the window begins
+and ever farther apart behind (``ladder``), all on round moments: two such sites that are asked the
+same question try the same moments, and can have a start in common. Moments at which something known
+ends come on top (``candidates``), because that is when room appears.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
-from gridcore.errors import InputError, NotFoundError, UnavailableError
-from gridcore.instants import Instant
-from gridcore.ports import ClassDescription, SiteDescription
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
     DeclineRule,
@@ -23,15 +26,22 @@ from gridcore.reservations import (
     ReservationRequest,
     ReservationState,
 )
-from gridcore.summaries import CalendarSummary, CalendarVersion, SummaryDelta
-from gridcore.timetext import format_utc
-from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
-from gridio.batch.answers import Refusals, one_start
-from gridio.batch.far_book import RESOURCE_CLASS, Entry, Wish, read_entries, to_line
-from gridio.batch.names import RESERVATION_PREFIX, name_of, reservation_name
-from gridio.batch.shell import Answer, Shell
-from gridio.batch.starts import candidates
-from gridio.batch.systems import BatchReservation, BatchSystem
+from gridtravel.gridcore.booking.summaries import CalendarSummary, CalendarVersion, SummaryDelta
+from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
+from gridtravel.gridcore.ports import ClassDescription, SiteDescription
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.timing.timetext import format_utc
+from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
+from gridtravel.gridio.batch.answers import Refusals, one_start
+from gridtravel.gridio.batch.far_book import RESOURCE_CLASS, Entry, Wish, read_entries, to_line
+from gridtravel.gridio.batch.shell import Answer, Shell
+from gridtravel.gridio.batch.systems import (
+    RESERVATION_PREFIX,
+    BatchReservation,
+    BatchSystem,
+    name_of,
+    reservation_name,
+)
 
 LEAD_S: Final = 10
 """Starts are offered from so far ahead on: holding, deciding and committing a trip takes some
@@ -44,6 +54,13 @@ LISTED_MAX: Final = 100
 """Reservations of the book that are shown, the newest first."""
 HOLD_GRACE_S: Final = 30
 """A hold is let go so long after its lifetime: nobody is in a hurry, and clocks differ."""
+
+ROUND_S: Final = (15, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400, 604_800)
+"""Distances between starts, in seconds: whole parts of a day, or whole days."""
+LADDER_MAX: Final = 32
+"""Starts of a ladder: 12 span an hour, 23 two weeks; who looks a quarter ahead asks again."""
+ENDS_MAX: Final = 24
+"""Known ends that are tried on top, the earliest first."""
 
 _LOOK: Final = "b_expire; b_part list; b_list; b_part ends; b_ends; b_part book; b_entry"
 _KNOWN: Final = "b_part list; b_list; b_part book; "
@@ -109,7 +126,7 @@ class BatchCalendar:
         )
 
     async def inquire(self, requests: Sequence[ReservationRequest]) -> list[Availability | Decline]:
-        """Ask about some starts of each window; see ``starts``."""
+        """Ask about some starts of each window; see ``candidates``."""
         return [await self._inquire(request) for request in requests]
 
     async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
@@ -372,3 +389,27 @@ class BatchCalendar:
         return found.entry.as_reservation(
             found.kept, site=self._site, owner=found.answer.user, now=found.answer.now
         )
+
+
+def ladder(first: Instant, last: Instant) -> list[Instant]:
+    """Starts from ``first`` to ``last``, at most ``LADDER_MAX``; both are among them unless it is
+    longer.
+    """
+    if last < first:
+        return []
+    starts, at = [first], first
+    while len(starts) < LADDER_MAX:
+        step_s = next((each for each in ROUND_S if 2 * each >= at - first), ROUND_S[-1])
+        at = (at // step_s + 1) * step_s
+        if at >= last:
+            break
+        starts.append(at)
+    if last != first and len(starts) < LADDER_MAX:
+        starts.append(last)
+    return starts
+
+
+def candidates(first: Instant, last: Instant, ends: Iterable[Instant]) -> list[Instant]:
+    """The ladder, and those of ``ends`` that lie within, in order."""
+    inside = islice(sorted({each for each in ends if first < each <= last}), ENDS_MAX)
+    return sorted({*ladder(first, last), *inside})

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gridcore.ports import CalendarPort, SitePort
-from gridio.batch.batch_calendar import BatchCalendar
-from gridio.batch.batch_site_port import BatchSitePort
-from gridio.batch.gridengine import GridEngine
-from gridio.batch.options import BatchOptions
-from gridio.batch.running import CommandRunner
-from gridio.batch.shell import Shell
-from gridio.batch.slurm import Slurm
-from gridio.batch.systems import BatchSystem
-from gridio.clock import Clock, SystemClock
-from gridio.connections import ClockSkew, TransportName
+from gridtravel.gridcore.ports import CalendarPort, SitePort
+from gridtravel.gridio.batch.batch_calendar import BatchCalendar
+from gridtravel.gridio.batch.batch_site_port import BatchSitePort
+from gridtravel.gridio.batch.gridengine import GridEngine
+from gridtravel.gridio.batch.options import BatchOptions
+from gridtravel.gridio.batch.running import CommandRunner
+from gridtravel.gridio.batch.shell import Shell
+from gridtravel.gridio.batch.slurm import Slurm
+from gridtravel.gridio.batch.systems import BatchSystem
+from gridtravel.gridio.sites.connections import ClockSkew, TransportName
+from gridtravel.gridio.system.clock import Clock, SystemClock
 
 _SYSTEMS: Final[dict[str, BatchSystem]] = {each.name: each for each in (GridEngine(), Slurm())}
 
@@ -39,18 +39,9 @@ class BatchSite:
         system = _SYSTEMS[options.system]
         self._runner = runner
         self._shell = Shell(runner, options, clock, site=site)
-        self._calendar = BatchCalendar(self._shell, system, site=site, features=frozenset(features))
-        self._site = BatchSitePort(self._shell, system, self._calendar, clock, site=site)
-
-    @property
-    def calendar(self) -> CalendarPort:
-        """The site's calendar."""
-        return self._calendar
-
-    @property
-    def site(self) -> SitePort:
-        """The site for its own users."""
-        return self._site
+        calendar = BatchCalendar(self._shell, system, site=site, features=frozenset(features))
+        self.calendar: CalendarPort = calendar
+        self.site: SitePort = BatchSitePort(self._shell, system, calendar, clock, site=site)
 
     @property
     def transport(self) -> TransportName:

@@ -1,7 +1,7 @@
 """The site port of a site that has only a batch system's commands: jobs, their output, and files.
 
-Whoever waits for a job asks again and again, since nobody at the far end would call; all who wait
-at once share one question.
+A job that is waited for is polled, since a batch system notifies nobody; all who wait at once share
+one question.
 """
 
 from __future__ import annotations
@@ -9,29 +9,28 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, NoReturn
 
-from gridcore.errors import InputError, NotFoundError, UnavailableError
-from gridcore.jobs import JobSpec, JobView
-from gridcore.ports import FileStatus, OutputChunk
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.reservations import (
     Decline,
     DeclineRule,
     Reservation,
     ReservationRequest,
     ReservationState,
 )
-from gridio.batch.batch_calendar import BatchCalendar
-from gridio.batch.far_areas import FarAreas
-from gridio.batch.job_files import (
+from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
+from gridtravel.gridcore.jobs.job import JobSpec, JobView
+from gridtravel.gridcore.ports import FileStatus, OutputChunk
+from gridtravel.gridio.batch.batch_calendar import BatchCalendar
+from gridtravel.gridio.batch.far_areas import FarAreas
+from gridtravel.gridio.batch.job_files import (
     JobRecord,
     program_text,
     read_jobs,
     to_line,
     wrapper_text,
 )
-from gridio.batch.names import JOB_PREFIX, job_name, name_of, public_id
-from gridio.batch.shell import Shell
-from gridio.batch.systems import BatchSystem
-from gridio.clock import Clock
+from gridtravel.gridio.batch.shell import Shell
+from gridtravel.gridio.batch.systems import JOB_PREFIX, BatchSystem, job_name, name_of, public_id
+from gridtravel.gridio.system.clock import Clock
 
 POLL_S: Final = 2.0
 """How often a job that is waited for is asked about: gentle to a batch system's master."""
@@ -79,7 +78,7 @@ class BatchSitePort:
         return await self._calendar.commit(granted.reservation_id)
 
     async def reservations(self, *, everybody: bool) -> list[Reservation]:
-        """The account's own, whatever is asked: the others' have no names that mean anything."""
+        """The account's own, also for ``everybody``: those of others have no names of ours."""
         return await self._calendar.reservations()
 
     async def bind(self, reservation_id: str, job_ids: Sequence[str]) -> None:

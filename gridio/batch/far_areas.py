@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Final
 
-from gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
-from gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk
-from gridio.batch.running import FarFile, FarFiles, found_or_missing
-from gridio.batch.shell import Answer, Shell
+from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
+from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk
+from gridtravel.gridio.batch.running import FarFile, FarFiles, found_or_missing
+from gridtravel.gridio.batch.shell import Answer, Shell
 
 CHUNK_BYTES: Final = 1 << 20
 PATH_DEPTH_MAX: Final = 32

@@ -12,12 +12,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gridcore.instants import Instant, Interval
-from gridcore.reservations import Reservation, ReservationRequest, ReservationState
-from gridio.batch.names import public_id
-from gridio.batch.systems import BatchReservation
-from gridio.journal import Record
-from gridio.records import EventCodec
+from gridtravel.gridcore.booking.reservations import (
+    Reservation,
+    ReservationRequest,
+    ReservationState,
+)
+from gridtravel.gridcore.timing.instants import Instant, Interval
+from gridtravel.gridio.batch.systems import BatchReservation, public_id
+from gridtravel.gridio.journal.contract import Record
+from gridtravel.gridio.journal.records import EventCodec
 
 RESOURCE_CLASS: Final = "node"
 _KIND: Final = "wish"
@@ -75,7 +78,7 @@ class Entry:
         if now >= end:
             return ReservationState.COMPLETED if self.is_committed else ReservationState.EXPIRED
         if kept is None:
-            return ReservationState.RELEASED  # Somebody at the site took it away.
+            return ReservationState.RELEASED  # It was deleted at the site.
         return ReservationState.COMMITTED if self.is_committed else ReservationState.HELD
 
 

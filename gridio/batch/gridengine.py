@@ -6,10 +6,10 @@ import re
 import xml.etree.ElementTree as xml
 from datetime import UTC, datetime
 
-from gridcore.errors import UnavailableError
-from gridcore.instants import Instant
-from gridcore.reservations import DeclineRule
-from gridio.batch.systems import BatchReservation, Refusal, read_instant
+from gridtravel.gridcore.booking.reservations import DeclineRule
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridio.batch.systems import BatchReservation, Refusal, read_instant
 
 
 class GridEngine:

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gridcore.instants import Instant
-from gridcore.jobs import JobSpec, JobState, JobView
-from gridcore.reservations import Reservation
-from gridio.batch.names import public_id
-from gridio.journal import Record
-from gridio.records import EventCodec
+from gridtravel.gridcore.booking.reservations import Reservation
+from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridio.batch.systems import public_id
+from gridtravel.gridio.journal.contract import Record
+from gridtravel.gridio.journal.records import EventCodec
 
 _KIND: Final = "job"
 VANISHED_S: Final = 15

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from gridcore.errors import DeadlineError, UnavailableError
-from gridio.batch.running import OUTPUT_BYTES_MAX, FarFile, FarFiles, FarStatus, Finished
-from gridio.connections import TransportName
+from gridtravel.gridcore.errors import DeadlineError, UnavailableError
+from gridtravel.gridio.batch.running import OUTPUT_BYTES_MAX, FarFile, FarFiles, FarStatus, Finished
+from gridtravel.gridio.sites.connections import TransportName
 
 T = TypeVar("T")
 

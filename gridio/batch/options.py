@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gridcore.errors import InputError
+from gridtravel.gridcore.errors import InputError
 
 SYSTEMS: Final = ("gridengine", "slurm")
 DEFAULT_FOLDER: Final = ".gridtravel"

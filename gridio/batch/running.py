@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-from gridcore.errors import NotFoundError
-from gridio.connections import TransportName
+from gridtravel.gridcore.errors import NotFoundError
+from gridtravel.gridio.sites.connections import TransportName
 
 T = TypeVar("T")
 

@@ -2,9 +2,9 @@
 answer in parts.
 
 The text goes to a shell's standard input and is one compound command, so that a connection that
-breaks in the middle of it executes nothing. It ignores that nobody listens any more: what was begun
-is finished. The answer begins with a marker, because a login's start-up files may talk first, and
-carries the far end's time.
+breaks in the middle of it executes nothing. It ignores a hang-up: what was begun is finished. The
+answer begins with a marker, because a login's start-up files may print something first, and carries
+the far end's time.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from gridcore.errors import NotAuthorisedError, UnavailableError
-from gridio.batch.options import BatchOptions
-from gridio.batch.running import CommandRunner, Finished
-from gridio.clock import Clock
-from gridio.connections import ClockSkew
-from gridio.rpc.skew import SkewMeter
+from gridtravel.gridcore.errors import NotAuthorisedError, UnavailableError
+from gridtravel.gridio.batch.options import BatchOptions
+from gridtravel.gridio.batch.running import CommandRunner, Finished
+from gridtravel.gridio.sites.connections import ClockSkew, SkewMeter
+from gridtravel.gridio.system.clock import Clock
 
 ANSWER_WITHIN_S: Final = 60.0
 """A batch system under load takes seconds for a command, and one question is several."""
@@ -152,7 +151,7 @@ class Shell:
 @cache
 def shell_text(name: str) -> str:
     """The functions of ``name``.sh, without the comments."""
-    text = files("gridio.batch").joinpath(f"{name}.sh").read_text(encoding="utf-8")
+    text = files("gridtravel.gridio.batch").joinpath(f"{name}.sh").read_text(encoding="utf-8")
     return "\n".join(line for line in text.splitlines() if line and not line.startswith("#"))
 
 

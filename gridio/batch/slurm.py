@@ -6,9 +6,9 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from gridcore.instants import Instant
-from gridcore.reservations import DeclineRule
-from gridio.batch.systems import BatchReservation, Refusal, read_instant
+from gridtravel.gridcore.booking.reservations import DeclineRule
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridio.batch.systems import BatchReservation, Refusal, read_instant
 
 _RUNNING: Final = frozenset({"RUNNING", "COMPLETING", "STAGE_OUT", "SUSPENDED"})
 _WAITING: Final = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "RESV_DEL_HOLD", "SPECIAL_EXIT"})

@@ -1,16 +1,30 @@
 """What an adapter to a batch system is: its commands as a text of shell functions (``NAME.sh``),
 which all systems call by the same names, and the reading of what these print.
+
+Our reservations and jobs are found again in a batch system's lists by their names. A name is made
+of the id of the request it goes back to, so that any later run that knows the id can undo the
+request, also when the answer was lost and nothing was written down. Batch systems allow few
+characters in a name: it carries a digest.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
 
-from gridcore.errors import UnavailableError
-from gridcore.instants import Instant
-from gridcore.reservations import DeclineRule
+from gridtravel.gridcore.booking.reservations import DeclineRule
+from gridtravel.gridcore.errors import NotFoundError, UnavailableError
+from gridtravel.gridcore.timing.instants import Instant
+
+RESERVATION_PREFIX: Final = "gur."
+JOB_PREFIX: Final = "gurj."
+DIGEST_LENGTH: Final = 20
+
+_NAME: Final = re.compile(r"gurj?\.[a-z2-7]{20}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +45,7 @@ class Refusal:
 
     rule: DeclineRule
     words: str
-    """Its own."""
+    """The batch system's own message."""
     nodes_now: int = 0
     hint: str = ""
 
@@ -75,3 +89,32 @@ def read_instant(text: str) -> Instant:
         return int(datetime.fromisoformat(text.strip()).replace(tzinfo=UTC).timestamp())
     except ValueError:
         raise UnavailableError(f"the batch system's time makes no sense: {text[:40]!r}") from None
+
+
+def reservation_name(request_id: str) -> str:
+    """The name of what ``request_id`` booked or may yet book."""
+    return RESERVATION_PREFIX + _digest(request_id)
+
+
+def job_name(request_id: str) -> str:
+    """The name of the job that ``request_id`` submitted or may yet submit."""
+    return JOB_PREFIX + _digest(request_id)
+
+
+def public_id(site: str, name: str) -> str:
+    """The id of a thing outside of its batch system."""
+    return f"{site}.{name}"
+
+
+def name_of(site: str, public: str, *, prefix: str = "") -> str:
+    """The name behind an id that ``public_id`` made; ``NotFoundError`` for any other id."""
+    name = public.removeprefix(f"{site}.")
+    if name == public or not _NAME.fullmatch(name) or not name.startswith(prefix):
+        raise NotFoundError(f"{site} knows no {public[:80]!r}")
+    return name
+
+
+def _digest(text: str) -> str:
+    """A hundred bits as letters and digits that every batch system takes."""
+    whole = base64.b32encode(hashlib.sha256(text.encode()).digest()).decode().lower()
+    return whole[:DIGEST_LENGTH]

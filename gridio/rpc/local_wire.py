@@ -8,21 +8,19 @@ it; it needs no socket, no thread and no real time.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import aclosing
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from gridcore.callers import Caller
-from gridcore.errors import GridError, NotFoundError
-from gridcore.ports import SiteServices
-from gridio.clock import Clock
-from gridio.rpc.calendar_handlers import CalendarHandlers
-from gridio.rpc.faults import code_of, details_of, fault_from, metadata_of
-from gridio.rpc.handlers import AnyVerb, Handlers
-from gridio.rpc.site_handlers import SiteHandlers
-from gridio.rpc.verbs import CALENDAR_SERVICE, SITE_SERVICE, A, Q, Verb
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.errors import GridError, NotFoundError
+from gridtravel.gridcore.ports import SiteServices
+from gridtravel.gridio.rpc.codec.faults import code_of, details_of, fault_from, metadata_of
+from gridtravel.gridio.rpc.server.handlers import Handler, handlers_of
+from gridtravel.gridio.rpc.verbs import CALENDAR_SERVICE, SITE_SERVICE, A, AnyVerb, Q, Verb
+from gridtravel.gridio.system.clock import Clock
 
 M = TypeVar("M", bound=Message)
 
@@ -38,10 +36,10 @@ class LocalWire:
         self._endpoint = endpoint
         site_port = getattr(services, "site_port", None)
         self._ports: dict[str, Any] = {CALENDAR_SERVICE: services.calendar_port(caller)}
-        self._handlers: Mapping[str, Handlers[Any]] = {CALENDAR_SERVICE: CalendarHandlers(clock)}
+        self._handlers = handlers_of(CALENDAR_SERVICE, clock)
         if site_port is not None:
             self._ports[SITE_SERVICE] = site_port(caller)
-            self._handlers = {**self._handlers, SITE_SERVICE: SiteHandlers(clock)}
+            self._handlers |= handlers_of(SITE_SERVICE, clock)
 
     @property
     def endpoint(self) -> str:
@@ -50,7 +48,7 @@ class LocalWire:
 
     async def ask(self, verb: Verb[Q, A], question: Q) -> A:
         """One question, one answer."""
-        handle = self._of(verb).unary[verb]
+        handle = self._of(verb)
         try:
             answer = await handle(self._ports[verb.service], _carried(question))
         except Exception as fault:
@@ -59,7 +57,7 @@ class LocalWire:
 
     async def listen(self, verb: Verb[Q, A], question: Q) -> AsyncGenerator[A, None]:
         """One question, many answers."""
-        handle = self._of(verb).reply_stream[verb]
+        handle = self._of(verb)
         answers = handle(self._ports[verb.service], _carried(question))
         try:
             async with aclosing(answers):
@@ -70,7 +68,7 @@ class LocalWire:
 
     async def tell(self, verb: Verb[Q, A], parts: AsyncIterable[Q]) -> A:
         """Many parts, one answer."""
-        handle = self._of(verb).request_stream[verb]
+        handle = self._of(verb)
         broken: list[Exception] = []
         try:
             answer = await handle(self._ports[verb.service], _carried_each(parts, broken))
@@ -80,9 +78,9 @@ class LocalWire:
             raise self._carried_fault(fault, verb) from fault
         return verb.answer.FromString(answer.SerializeToString())
 
-    def _of(self, verb: AnyVerb) -> Handlers[Any]:
+    def _of(self, verb: AnyVerb) -> Handler:
         try:
-            return self._handlers[verb.service]
+            return self._handlers[verb]
         except KeyError:
             raise NotFoundError(
                 f"{verb.method} at {self._endpoint}: it does not offer this",

@@ -33,10 +33,10 @@ ATTEMPTS: Final = 3
 """How often a verb is sent while the site cannot be reached."""
 
 ATTEMPTS_PERSISTENT: Final = 10
-"""The same for verbs whose loss costs somebody room or a booking: commit and release."""
+"""The same for verbs whose loss costs a user room or a booking: commit and release."""
 
 ATTEMPTS_ONCE: Final = 1
-"""For a verb whose own words are used up by saying them: an upload."""
+"""For a verb whose content can be read only once: an upload."""
 
 
 class Kind(enum.Enum):
@@ -65,6 +65,8 @@ class Verb(Generic[Q, A]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", f"/{self.service}/{self.method}")
 
+
+AnyVerb = Verb[Any, Any]
 
 CALENDAR_SERVICE: Final = "gridwire.v1.CalendarService"
 SITE_SERVICE: Final = "gridwire.v1.SiteService"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from typing import Final, ParamSpec, Protocol, TypeVar
 
-from gridcore.errors import GridError, InputError
-from gridio.rpc.verbs import A, Q, Verb
+from gridtravel.gridcore.errors import GridError, InputError
+from gridtravel.gridio.rpc.verbs import A, Q, Verb
 
 TIME_KEY: Final = "grid-time"
 """Metadata of every answer: the site's clock when it was made, seconds with six decimals."""

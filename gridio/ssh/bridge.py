@@ -3,7 +3,8 @@
 ``gurd bridge`` runs this, and where gurd is not installed the laptop sends this very file along for
 ``python3 -c``. So it uses the standard library alone, starts fast, and must stay readable to Python
 3.6, which old sites still have. It has no rights but those of the account that logged in: the agent
-asks the kernel who connects to its socket (``gridio.rpc.front_door``), and that is this process.
+asks the kernel who connects to its socket (``gridio.rpc.server.front_door``), and that is this
+process.
 
 The first bytes are ``MARK``, sent when the socket is connected. Whatever the login's own start-up
 files print comes before it and is skipped by the laptop.

@@ -1,14 +1,21 @@
-"""Starting the bridge at the far end of a login, and understanding why it did not start."""
+"""Starting the bridge at the far end of a login: the one command line that any login shell
+understands, its execution, and what it means when the bridge does not start.
+"""
 
 from __future__ import annotations
 
+import base64
+import inspect
+import re
+import zlib
+from functools import cache
 from typing import Final
 
 import paramiko
 
-from gridcore.errors import GridError, NotAuthorisedError, UnavailableError
-from gridio.connections import UnreachableError
-from gridio.ssh import bridge
+from gridtravel.gridcore.errors import GridError, InputError, NotAuthorisedError, UnavailableError
+from gridtravel.gridio.sites.connections import UnreachableError
+from gridtravel.gridio.ssh import bridge
 
 START_S: Final = 30.0
 """A login node under load, with a home folder on a busy file server."""
@@ -18,6 +25,30 @@ WORDS_MAX: Final = 300
 EXIT_NOT_FOUND: Final = 127
 EXIT_CODE_S: Final = 5.0
 """How long the exit code may come after the end of the output."""
+
+_SOCKET: Final = re.compile(r"/[A-Za-z0-9_.,:@%+=/-]{1,106}")
+"""Absolute, short enough for a socket, and nothing that a shell would take for its own."""
+
+_RUN: Final = "import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.argv.pop())))"
+
+
+def bridge_command(socket_path: str) -> str:
+    """The command line that becomes the bridge to ``socket_path`` (empty: the site's usual place).
+
+    ``gurd bridge`` where gurd is in the PATH; else Python, with the bridge's own source as its last
+    argument. Wrapped into ``sh -c`` with no quote, blank line or sign in it that a C shell would
+    read differently. A key with a forced command gets the bridge whatever is asked.
+    """
+    path = socket_path or bridge.DEFAULT_SOCKET
+    if not _SOCKET.fullmatch(path):
+        raise InputError(
+            f"{path[:80]!r} cannot be the agent's socket at the far end",
+            hint="give an absolute path of letters, digits and _.,:@%+=- only",
+        )
+    return (
+        f"exec sh -c 'command -v gurd >/dev/null 2>&1 && exec gurd bridge --socket {path};"
+        f' exec python3 -I -S -c "{_RUN}" --socket {path} {_bridge_source()}\''
+    )
 
 
 def start_bridge(channel: paramiko.Channel, command: str, address: str) -> bytes:
@@ -49,6 +80,13 @@ def start_bridge(channel: paramiko.Channel, command: str, address: str) -> bytes
     except (EOFError, OSError, paramiko.SSHException) as fault:
         raise UnreachableError(f"the SSH connection to {address} broke: {fault}") from fault
     return received.partition(bridge.MARK)[2]
+
+
+@cache
+def _bridge_source() -> str:
+    """The bridge as one word."""
+    text = inspect.getsource(bridge)
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def _why(channel: paramiko.Channel, received: bytes, address: str) -> GridError:

@@ -1,7 +1,7 @@
 """Which host keys the user has seen and believed: OpenSSH's known_hosts files.
 
 A key that is not there is refused, whatever StrictHostKeyChecking says in the user's file: a
-program that books in somebody's name does not say yes in somebody's name. Host certificates
+program that books on its own must not accept an unknown host for its user. Host certificates
 (``@cert-authority``) are not understood here; such a host's plain key must be listed as well.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gridio.connections import IdentityNotProvenError
+from gridtravel.gridio.sites.connections import IdentityNotProvenError
 
 SSH_PORT: Final = 22
 FILE_BYTES_MAX: Final = 16 << 20

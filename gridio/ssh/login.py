@@ -1,27 +1,31 @@
 """One SSH login, with the logins it goes through: from names to an authenticated transport.
 
-Everything here blocks and belongs into a thread. ``close`` may be called from any other at any
-time, and makes whatever is going on fail soon.
+``Login`` blocks and belongs into a thread (``in_thread``). Its ``close`` may be called from any
+other at any time, and makes whatever is going on fail soon.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import socket
 import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import paramiko
 
-from gridcore.errors import GridError, InputError, UnavailableError
-from gridio.connections import IdentityNotProvenError, UnreachableError
-from gridio.ssh.known_hosts import HostKey, KnownHosts, known_hosts_name
-from gridio.ssh.prompting import Prompter
-from gridio.ssh.proving import prove_identity
-from gridio.ssh.target import JUMPS_MAX, Hop, SshTarget, resolve
+from gridtravel.gridcore.errors import GridError, InputError, UnavailableError
+from gridtravel.gridio.sites.connections import IdentityNotProvenError, UnreachableError
+from gridtravel.gridio.ssh.known_hosts import HostKey, KnownHosts, known_hosts_name
+from gridtravel.gridio.ssh.prompting import Prompter
+from gridtravel.gridio.ssh.proving import prove_identity
+from gridtravel.gridio.ssh.target import JUMPS_MAX, Hop, SshTarget, resolve
+
+T = TypeVar("T")
 
 AUTH_TIMEOUT_S: Final = 180.0
 """A person may have to find a telephone first."""
@@ -34,7 +38,7 @@ PROXY_END_S: Final = 3.0
 WINDOW_BYTES: Final = 4 << 20
 """Of a channel, towards us: 40 MB/s at a tenth of a second of round trip."""
 
-LOG_CHANNEL: Final = "gridio.ssh.paramiko"
+LOG_CHANNEL: Final = "gridtravel.gridio.ssh.paramiko"
 # The library logs tracebacks of what is told to the user in our own words.
 logging.getLogger(LOG_CHANNEL).setLevel(logging.CRITICAL)
 
@@ -199,6 +203,33 @@ def route(target: SshTarget, config: Path | None, *, depth: int = 0) -> list[Hop
         *(resolve(each, config) for each in others),
         hop,
     ]
+
+
+def in_thread(name: str, work: Callable[[], T]) -> asyncio.Future[T]:
+    """Run ``work`` in a daemon thread of its own: the loop's own threads would keep the program
+    from ending while it waits for the user to type a password.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def tell(result: T | None, fault: BaseException | None) -> None:
+        if future.done():
+            return
+        if fault is not None:
+            future.set_exception(fault)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        try:
+            result, fault = work(), None
+        except Exception as found:
+            result, fault = None, found
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(tell, result, fault)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
 
 
 def _known_first(offered: tuple[str, ...], kinds: list[str]) -> tuple[str, ...]:

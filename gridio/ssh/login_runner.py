@@ -15,14 +15,13 @@ from typing import Final, TypeVar
 
 import paramiko
 
-from gridcore.errors import DeadlineError, UnavailableError
-from gridio.batch.running import FAR_SHELL, OUTPUT_BYTES_MAX, FarFiles, Finished
-from gridio.connections import TransportName, UnreachableError
-from gridio.ssh.login import Login
-from gridio.ssh.prompting import Prompter
-from gridio.ssh.sftp_files import SftpFiles
-from gridio.ssh.target import SshTarget
-from gridio.ssh.threads import in_thread
+from gridtravel.gridcore.errors import DeadlineError, UnavailableError
+from gridtravel.gridio.batch.running import FAR_SHELL, OUTPUT_BYTES_MAX, FarFiles, Finished
+from gridtravel.gridio.sites.connections import TransportName, UnreachableError
+from gridtravel.gridio.ssh.login import Login, in_thread
+from gridtravel.gridio.ssh.prompting import Prompter
+from gridtravel.gridio.ssh.sftp_files import SftpFiles
+from gridtravel.gridio.ssh.target import SshTarget
 
 T = TypeVar("T")
 
@@ -52,7 +51,7 @@ class LoginRunner:
         self._making = threading.Lock()
         """Held while a login is made, which may take as long as a person takes to type."""
         self._filing = threading.Lock()
-        """Held by whoever uses the files: their session serves one thread at a time."""
+        """Held while the files are used: their session serves one thread at a time."""
         self._login: Login | None = None
         self._files: tuple[Login, paramiko.SFTPClient] | None = None
         self._is_closed = False
@@ -68,7 +67,7 @@ class LoginRunner:
         return "ssh"
 
     async def run(self, text: bytes, *, within_s: float) -> Finished:
-        """See ``CommandRunner``. The time counts from when somebody has logged in."""
+        """See ``CommandRunner``. The time counts from the end of the login."""
         async with self._sessions:
             channel = await in_thread(self._name, self._open_session)
             try:
@@ -97,7 +96,7 @@ class LoginRunner:
     # -- in threads --------------------------------------------------------------------------------
 
     def _connected(self) -> Login:
-        """The login, made when there is none that lives. Who comes meanwhile waits for it."""
+        """The login, made when there is none that lives. Other threads wait for it meanwhile."""
         with self._making:
             if self._is_closed:
                 raise UnavailableError(f"the connection to {self._target.host} is closed")

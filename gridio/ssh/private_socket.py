@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gridcore.errors import UnavailableError
+from gridtravel.gridcore.errors import UnavailableError
 
 FOLDER_PREFIX: Final = "gur-ssh-"
 SOCKET_NAME: Final = "s"

@@ -20,9 +20,9 @@ import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
 from paramiko.agent import AgentSSH
 
-from gridio.connections import IdentityNotProvenError
-from gridio.ssh.prompting import Prompt, Prompter, PromptField
-from gridio.ssh.target import Hop
+from gridtravel.gridio.sites.connections import IdentityNotProvenError
+from gridtravel.gridio.ssh.prompting import Prompt, Prompter, PromptField
+from gridtravel.gridio.ssh.target import Hop
 
 STAGES_MAX: Final = 4
 """Proofs that one server may want in a row."""
@@ -249,6 +249,6 @@ def _agent(hop: Hop, tried: _Attempts) -> Iterator[tuple[paramiko.AgentKey, ...]
 
 
 def _harmless(text: str) -> str:
-    """A server's words without anything that a terminal would obey."""
+    """A server's text, bounded, with ``?`` for control characters."""
     kept = (sign if sign.isprintable() or sign == "\n" else "?" for sign in text[:TEXT_MAX])
     return "".join(kept)

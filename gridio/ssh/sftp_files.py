@@ -7,7 +7,7 @@ from typing import Final
 
 import paramiko
 
-from gridio.batch.running import FarFile, FarStatus
+from gridtravel.gridio.batch.running import FarFile, FarStatus
 
 PACKET_BYTES: Final = 32_768
 """What every server takes in one message."""

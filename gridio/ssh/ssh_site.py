@@ -6,17 +6,16 @@ from pathlib import Path
 
 import grpc.aio
 
-from gridcore.ports import CalendarPort, SitePort
-from gridio.clock import Clock, SystemClock
-from gridio.connections import ClockSkew, TransportName
-from gridio.rpc.calendar_client import WireCalendar
-from gridio.rpc.channel_wire import ChannelWire
-from gridio.rpc.client import CLIENT_OPTIONS
-from gridio.rpc.diagnosis import Destination
-from gridio.rpc.site_client import WireSite
-from gridio.ssh.prompting import Prompter
-from gridio.ssh.target import SshTarget
-from gridio.ssh.tunnel import Tunnel
+from gridtravel.gridcore.ports import CalendarPort, SitePort
+from gridtravel.gridio.rpc.client.channel_wire import ChannelWire
+from gridtravel.gridio.rpc.client.diagnosis import Destination
+from gridtravel.gridio.rpc.client.grpc_site import CLIENT_OPTIONS
+from gridtravel.gridio.rpc.client.wire_ports import WireCalendar, WireSite
+from gridtravel.gridio.sites.connections import ClockSkew, TransportName
+from gridtravel.gridio.ssh.prompting import Prompter
+from gridtravel.gridio.ssh.target import SshTarget
+from gridtravel.gridio.ssh.tunnel import Tunnel
+from gridtravel.gridio.system.clock import Clock, SystemClock
 
 
 class SshSite:
@@ -42,38 +41,19 @@ class SshSite:
         server wants more than keys. ``InputError`` for a login or path that cannot be.
         """
         target = SshTarget.parse(login)
-        self._endpoint = f"ssh:{login}"
+        self.endpoint = f"ssh:{login}"
+        self.transport: TransportName = "ssh"
         self._tunnel = Tunnel(target, agent_socket=agent_socket, config=config, prompter=prompter)
         clock = clock or SystemClock()
         self._wire = ChannelWire(
-            Destination(endpoint=self._endpoint, site=site),
+            Destination(endpoint=self.endpoint, site=site),
             self._open_channel,
             credential=None,
             clock=clock,
             road=self._tunnel,
         )
-        self._calendar = WireCalendar(self._wire, clock)
-        self._site = WireSite(self._wire, clock)
-
-    @property
-    def calendar(self) -> CalendarPort:
-        """The site's calendar."""
-        return self._calendar
-
-    @property
-    def site(self) -> SitePort:
-        """The site for its own users."""
-        return self._site
-
-    @property
-    def transport(self) -> TransportName:
-        """``ssh``."""
-        return "ssh"
-
-    @property
-    def endpoint(self) -> str:
-        """``ssh:`` and the login as it was given."""
-        return self._endpoint
+        self.calendar: CalendarPort = WireCalendar(self._wire, clock)
+        self.site: SitePort = WireSite(self._wire, clock)
 
     def skew_s(self) -> ClockSkew | None:
         """The best estimate of the site's clock minus ours; ``None`` before the first answer."""

@@ -16,8 +16,8 @@ from typing import Final
 
 import paramiko
 
-from gridcore.errors import InputError
-from gridio.ssh.known_hosts import SSH_PORT
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridio.ssh.known_hosts import SSH_PORT
 
 CONNECT_TIMEOUT_S: Final = 10.0
 CONNECT_TIMEOUT_MAX_S: Final = 120.0

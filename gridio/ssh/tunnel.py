@@ -1,9 +1,9 @@
 """From a local socket to the agent's, through a login that is made when a call needs it.
 
 Only ``open``, and so only a call, logs in and starts a bridge; it has the bridge running and heard
-from it before gRPC connects to the local socket. gRPC's own reconnecting meets a closed door. So a
-refused key is tried once a call and not five times a second, and every fault of the login reaches
-the caller in its own words.
+from it before gRPC connects to the local socket. A connection that gRPC makes by itself is closed
+at once. So a refused key is tried once a call and not five times a second, and every fault of the
+login reaches the caller in its own words.
 """
 
 from __future__ import annotations
@@ -17,23 +17,21 @@ from typing import Final
 
 import paramiko
 
-from gridcore.errors import UnavailableError
-from gridio.connections import UnreachableError
-from gridio.ssh.far_end import start_bridge
-from gridio.ssh.login import Login
-from gridio.ssh.private_socket import PrivateSocket
-from gridio.ssh.prompting import Prompter
-from gridio.ssh.relay import Relay
-from gridio.ssh.remote_command import bridge_command
-from gridio.ssh.target import SshTarget
-from gridio.ssh.threads import in_thread
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridio.sites.connections import UnreachableError
+from gridtravel.gridio.ssh.far_end import bridge_command, start_bridge
+from gridtravel.gridio.ssh.login import Login, in_thread
+from gridtravel.gridio.ssh.private_socket import PrivateSocket
+from gridtravel.gridio.ssh.prompting import Prompter
+from gridtravel.gridio.ssh.target import SshTarget
 
+PIECE_BYTES: Final = 1 << 18
 JOIN_S: Final = 3.0
 """How long closing waits for threads: one may be asking the user, who has just pressed Ctrl-C."""
 
 
 class Tunnel:
-    """One login and its bridges; a ``gridio.rpc.channel_wire.Road``."""
+    """One login and its bridges; a ``gridio.rpc.client.channel_wire.Road``."""
 
     def __init__(
         self,
@@ -56,7 +54,7 @@ class Tunnel:
         self._login: Login | None = None
         self._spare: tuple[paramiko.Channel, bytes] | None = None
         """A bridge that runs and waits for its connection, with what it has said already."""
-        self._relays: list[Relay] = []
+        self._relays: list[_Relay] = []
         self._local: PrivateSocket | None = None
         self._is_closed = False
         self._opening: asyncio.Future[None] | None = None
@@ -145,14 +143,14 @@ class Tunnel:
         channel.close()
 
     def _welcome(self, connection: socket.socket) -> None:
-        """gRPC has connected: give it the bridge that waits, or close the door."""
+        """gRPC has connected: give it the bridge that waits, or close the connection."""
         with self._lock:
             spare, self._spare = self._spare, None
             if spare is None or self._is_closed:
                 connection.close()
                 return
             channel, said = spare
-            relay = Relay(connection, channel, said, self._name)
+            relay = _Relay(connection, channel, said, self._name)
             self._relays = [each for each in self._relays if each.is_alive]
             self._relays.append(relay)
             relay.start()
@@ -170,4 +168,63 @@ class Tunnel:
     def _opened(self, opening: asyncio.Future[None]) -> None:
         self._opening = None
         if not opening.cancelled():
-            opening.exception()  # Whoever waits is told; nobody may be waiting any more.
+            opening.exception()  # Looked at here, since there may be no waiter left to see it.
+
+
+class _Relay:
+    """One connection of the local socket and the SSH channel it is copied to, both ways.
+
+    Copies until either side ends, in two threads, then closes both.
+    """
+
+    def __init__(
+        self, connection: socket.socket, channel: paramiko.Channel, first: bytes, name: str
+    ) -> None:
+        """``first``: bytes that came through the channel before there was a connection."""
+        self._connection = connection
+        self._channel = channel
+        self._first = first
+        self._threads = [
+            threading.Thread(target=work, name=f"{name} {way}", daemon=True)
+            for work, way in ((self._copy_out, "out"), (self._copy_in, "in"))
+        ]
+
+    @property
+    def is_alive(self) -> bool:
+        """True while it copies towards us."""
+        return self._threads[1].is_alive() and not self._channel.closed
+
+    def start(self) -> None:
+        """Begin to copy."""
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """End both sides; the threads notice."""
+        with contextlib.suppress(OSError, EOFError):
+            self._channel.close()
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    def join(self, patience_s: float) -> None:
+        """Wait for the threads, each at most ``patience_s``."""
+        for thread in self._threads:
+            thread.join(patience_s)
+
+    def _copy_out(self) -> None:
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            while piece := self._connection.recv(PIECE_BYTES):
+                self._channel.sendall(piece)
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.shutdown_write()
+
+    def _copy_in(self) -> None:
+        try:
+            with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+                self._connection.sendall(self._first)
+                while piece := self._channel.recv(PIECE_BYTES):
+                    self._connection.sendall(piece)
+        finally:
+            self.close()
+            self._threads[0].join()
+            self._connection.close()

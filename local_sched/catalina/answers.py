@@ -6,23 +6,18 @@ ISO 8601 in UTC, lengths of time whole seconds, prices integer millicredits.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gridcore.errors import GridError
+from gridtravel.gridcore.errors import GridError
+from gridtravel.gridio import cli_frame
+from gridtravel.gridio.cli_frame import EXIT_DONE, EXIT_OTHER, print_json, tell_fault
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-EXIT_DONE: Final = 0
-EXIT_OTHER: Final = 1
-EXIT_USAGE: Final = 2
-EXIT_DECLINED: Final = 3
-EXIT_INTERRUPTED: Final = 130
 
 _LOCAL_CALL: Final = re.compile(r"^[A-Z][A-Za-z]* at unix:[^:]*: ")
 
@@ -58,7 +53,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
     elif answer.shown:
         _show_all(answer.shown)
     for note in answer.notes:
-        _tell(f"note: {note}")
+        sys.stderr.write(f"note: {note}\n")
     for fault in answer.faults:
         show_fault(fault)
 
@@ -85,16 +80,12 @@ def _show_all(shown: Sequence[str | Table]) -> None:
 
 def show_fault(fault: GridError) -> None:
     """One line, and one that says what to do next."""
-    _tell(f"catalina: {plain_words(fault)}")
-    if fault.hint:
-        _tell(f"  {fault.hint}")
+    tell_fault("catalina", plain_words(fault), fault.hint)
 
 
 def error_object(fault: GridError) -> dict[str, Any]:
     """A fault for scripts."""
-    return {
-        "error": {"message": plain_words(fault), "hint": fault.hint, "exit_code": fault.exit_code}
-    }
+    return cli_frame.error_object(fault, plain_words(fault))
 
 
 def plain_words(fault: GridError) -> str:
@@ -102,12 +93,3 @@ def plain_words(fault: GridError) -> str:
     nothing that the command does not.
     """
     return _LOCAL_CALL.sub("", fault.message, count=1)
-
-
-def print_json(value: Mapping[str, Any]) -> None:
-    """One object."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")

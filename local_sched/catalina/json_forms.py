@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gridcore.instants import Instant
-from gridcore.jobs import JobView
-from gridcore.reservations import Decline, Offer, Reservation
-from gridcore.timetext import format_utc
+from gridtravel.gridcore.booking.reservations import Decline, Offer, Reservation
+from gridtravel.gridcore.jobs.job import JobView
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.timing.timetext import format_utc
 
 INSTANT_KEYS: Final = frozenset(
     {

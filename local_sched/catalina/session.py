@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-from gridcore.errors import InputError, NotAuthorisedError, UnavailableError
-from gridcore.instants import Instant
-from gridcore.ports import CalendarPort, SiteDescription, SitePort
-from gridcore.timetext import find_zone
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError, UnavailableError
+from gridtravel.gridcore.ports import CalendarPort, SiteDescription, SitePort
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.timing.timetext import find_zone
 
 if TYPE_CHECKING:
-    from gridio.connections import SiteConnection
+    from gridtravel.gridio.sites.connections import SiteConnection
 
 SOCKET_VARIABLE: Final = "CATALINA_SOCKET"
 ZONE_VARIABLE: Final = "CATALINA_ZONE"
@@ -82,8 +82,8 @@ async def open_session(
     named_zone = zone_name or environment.get(ZONE_VARIABLE, "")
     zone = find_zone(named_zone) if named_zone else None
     path = find_socket(socket, environment)
-    from gridio.ids import new_id
-    from gridio.rpc.client import GrpcSite
+    from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+    from gridtravel.gridio.system.ids import new_id
 
     connection = GrpcSite(f"unix:{path}")
     try:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from gridcore.durations import format_duration
-from gridcore.instants import Instant
-from gridcore.reservations import Decline, DeclineRule, Offer, Reservation
-from gridcore.timetext import format_in_zone
-from local_sched.catalina.session import Session
+from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, Offer, Reservation
+from gridtravel.gridcore.timing.durations import format_duration
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.timing.timetext import format_in_zone
+from gridtravel.local_sched.catalina.session import Session
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gridcore.errors import InputError
-from gridcore.instants import Instant
-from gridcore.reservations import ID_LENGTH_MAX, check_id
-from gridcore.timetext import parse_duration, read_instant
-from local_sched.catalina.session import Session
+from gridtravel.gridcore.booking.reservations import ID_LENGTH_MAX, check_id
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.timing.timetext import parse_duration, read_instant
+from gridtravel.local_sched.catalina.session import Session
 
 NO_MAIL: Final = "NONOTIFY"
 """The original's word for: send me no mail."""

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from gridcore.errors import InputError
-from gridcore.instants import Instant
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.instants import Instant
 
 SCRIPT_BYTES_MAX = 4 * 1024 * 1024
 """Longest job script, in bytes: what Slurm takes too; longer ones are data and belong into staged

@@ -17,8 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from gridcore.errors import InputError
-from local_sched.resource_managers.base import check_job_id
+from gridtravel.gridcore.errors import InputError
+from gridtravel.local_sched.resource_managers.base import check_job_id
 
 CGROUP_MOUNT = Path("/sys/fs/cgroup")
 CGROUP2_WEIGHT_MAX = 10_000

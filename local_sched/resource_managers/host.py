@@ -18,12 +18,13 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from gridcore.errors import InputError, NotFoundError, UnavailableError
-from gridio.clock import Clock
-from local_sched.resource_managers.base import (
+from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
+from gridtravel.gridio.system.clock import Clock
+from gridtravel.local_sched.resource_managers.base import (
     EndReason,
     Launch,
     NodeDescription,
@@ -31,36 +32,64 @@ from local_sched.resource_managers.base import (
     TaskEvent,
     check_grace,
 )
-from local_sched.resource_managers.output_following import follow_file
-from local_sched.resource_managers.processes import is_alive, process_stat, sweep_task
-from local_sched.resource_managers.run_accounts import RunAs, resolve_account
-from local_sched.resource_managers.spawning import log_tail, spawn_supervisor
-from local_sched.resource_managers.task_events import end_event, start_event
-from local_sched.resource_managers.task_folders import TaskFolders
-from local_sched.resource_managers.task_records import (
+from gridtravel.local_sched.resource_managers.supervised.output_following import follow_file
+from gridtravel.local_sched.resource_managers.supervised.processes import (
+    is_alive,
+    process_stat,
+    sweep_task,
+)
+from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs, resolve_account
+from gridtravel.local_sched.resource_managers.supervised.spawning import log_tail, spawn_supervisor
+from gridtravel.local_sched.resource_managers.supervised.task_events import end_event, start_event
+from gridtravel.local_sched.resource_managers.supervised.task_folders import TaskFolders
+from gridtravel.local_sched.resource_managers.supervised.task_records import (
     ENDED,
     STOP,
     write_record,
 )
-from local_sched.resource_managers.wake_pipe import WakePipe
-from local_sched.resource_managers.watched_task import WatchedTask, wait_for_fence
+from gridtravel.local_sched.resource_managers.supervised.wake_pipe import WakePipe
 
 if TYPE_CHECKING:
-    from local_sched.resource_managers.task_records import EndRecord
+    from gridtravel.local_sched.resource_managers.supervised.task_records import EndRecord
 
 log = logging.getLogger(__name__)
 
 POLL_S = 0.2
 """How often records are looked at when nothing else can tell: only from the planned start to the
 report of it, and always where the kernel has no process descriptors."""
+TAKE_OVER_S: Final = 10.0
+"""How long a launch waits for its supervisor to come up, which takes some 20 ms."""
 
 
-def detected_nodes() -> tuple[NodeDescription, ...]:
-    """One node for each processor that this process may use, named after the machine."""
-    name = os.uname().nodename
-    return tuple(
-        NodeDescription(name=f"{name}-{number}") for number in range(len(os.sched_getaffinity(0)))
-    )
+@dataclass(slots=True)
+class _WatchedTask:
+    """A task that is not known to be over."""
+
+    folder: Path
+    start_not_before: float
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    supervisor_pid: int = 0
+    supervisor_fd: int | None = None
+    """Process descriptor: readable when the supervisor is gone; None where there is none."""
+    fenced: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a supervisor has taken the task over, or it is settled that none did."""
+    is_start_told: bool = False
+    is_end_told: bool = False
+    is_end_refused: bool = False
+    """Its end could not be written down, and that was logged."""
+
+    async def wait_for_fence(self) -> None:
+        """Until the task is in its supervisor's hands: then not even this daemon's death can lose
+        it.
+
+        A machine too busy for that within ``TAKE_OVER_S`` takes over later, or the task will be
+        told as lost; the order is on disk in any case.
+        """
+        try:
+            async with asyncio.timeout(TAKE_OVER_S):
+                await self.fenced.wait()
+        except TimeoutError:
+            return
 
 
 class HostResourceManager:
@@ -83,7 +112,7 @@ class HostResourceManager:
         self._clock = clock
         self._nodes = nodes
         self._run_as = run_as
-        self._watched: dict[str, WatchedTask] = {}
+        self._watched: dict[str, _WatchedTask] = {}
         self._events: asyncio.Queue[TaskEvent | None] = asyncio.Queue()
         self._wake_pipe = WakePipe(self._folders.wake_pipe, self._observe)
         self._poll_timer: asyncio.TimerHandle | None = None
@@ -102,7 +131,7 @@ class HostResourceManager:
         folder = await asyncio.to_thread(self._prepare, launch)
         if launch.job_id in self._watched or self._folders.end_record(folder) is not None:
             return
-        watched = WatchedTask(folder=folder, start_not_before=launch.start_not_before or 0.0)
+        watched = _WatchedTask(folder=folder, start_not_before=launch.start_not_before or 0.0)
         try:
             pid = spawn_supervisor(folder)
         except OSError as fault:
@@ -112,7 +141,7 @@ class HostResourceManager:
         self._watched[launch.job_id] = watched
         self._watch(launch.job_id, watched, pid)
         self._arm_poll()
-        await wait_for_fence(watched)
+        await watched.wait_for_fence()
 
     async def stop(self, job_id: str, grace_s: float) -> None:
         """Write the wish down and tell the supervisor of it."""
@@ -205,7 +234,7 @@ class HostResourceManager:
         """In a thread: ask for the account and wait for the disk."""
         return self._folders.prepare(launch, resolve_account(launch.login, self._run_as))
 
-    def _watch(self, job_id: str, watched: WatchedTask, pid: int) -> None:
+    def _watch(self, job_id: str, watched: _WatchedTask, pid: int) -> None:
         """Get to know when the supervisor is gone."""
         watched.supervisor_pid = pid
         try:
@@ -218,7 +247,7 @@ class HostResourceManager:
             return
         asyncio.get_running_loop().add_reader(watched.supervisor_fd, self._supervisor_gone, job_id)
 
-    def _unwatch(self, watched: WatchedTask) -> None:
+    def _unwatch(self, watched: _WatchedTask) -> None:
         if watched.supervisor_fd is not None:
             asyncio.get_running_loop().remove_reader(watched.supervisor_fd)
             os.close(watched.supervisor_fd)
@@ -336,7 +365,7 @@ class HostResourceManager:
             return end_event(job_id, folder)
         fence = self._folders.fence(folder)
         start_not_before = self._folders.order(folder)["start_not_before"] or 0.0
-        watched = WatchedTask(folder=folder, start_not_before=start_not_before)
+        watched = _WatchedTask(folder=folder, start_not_before=start_not_before)
         self._watched[job_id] = watched
         started = start_event(job_id, folder)
         watched.is_start_told = started is not None
@@ -369,7 +398,7 @@ class HostResourceManager:
                 self._supervisor_gone(job_id)
         self._arm_poll()
 
-    def _is_supervisor_gone(self, watched: WatchedTask) -> bool:
+    def _is_supervisor_gone(self, watched: _WatchedTask) -> bool:
         """What a process descriptor would tell."""
         if watched.is_end_told:
             return True

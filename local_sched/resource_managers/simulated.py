@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
-from gridio.clock import Clock
-from local_sched.resource_managers.base import (
+from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
+from gridtravel.gridio.system.clock import Clock
+from gridtravel.local_sched.resource_managers.base import (
     EndReason,
     Launch,
     NodeDescription,

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-import local_sched
-from gridcore.errors import InputError, NotFoundError, UnavailableError
-from gridio.clock import Clock
-from local_sched.resource_managers.base import (
+from gridtravel import local_sched
+from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
+from gridtravel.gridio.system.clock import Clock
+from gridtravel.local_sched.resource_managers.base import (
     EndReason,
     Launch,
     NodeDescription,
@@ -35,13 +35,18 @@ from local_sched.resource_managers.base import (
     TaskEvent,
     check_grace,
 )
-from local_sched.resource_managers.output_following import follow_file
-from local_sched.resource_managers.run_accounts import RunAs, resolve_account
-from local_sched.resource_managers.slurm_commands import SlurmCommands
-from local_sched.resource_managers.spawning import BOOT, LOG_NAME, log_tail
-from local_sched.resource_managers.task_events import end_event, start_event
-from local_sched.resource_managers.task_folders import TaskFolders
-from local_sched.resource_managers.task_records import ENDED, STOP, read_record, write_record
+from gridtravel.local_sched.resource_managers.slurm_commands import SlurmCommands
+from gridtravel.local_sched.resource_managers.supervised.output_following import follow_file
+from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs, resolve_account
+from gridtravel.local_sched.resource_managers.supervised.spawning import BOOT, LOG_NAME, log_tail
+from gridtravel.local_sched.resource_managers.supervised.task_events import end_event, start_event
+from gridtravel.local_sched.resource_managers.supervised.task_folders import TaskFolders
+from gridtravel.local_sched.resource_managers.supervised.task_records import (
+    ENDED,
+    STOP,
+    read_record,
+    write_record,
+)
 
 POLL_S: Final = 0.2
 LOOK_S: Final = 5.0
@@ -315,7 +320,7 @@ def _limit_min(launch: Launch, now: float) -> int:
 
 def _write_script(folder: Path) -> Path:
     """What Slurm executes on the first node: it becomes the task's supervisor."""
-    package_root = Path(local_sched.__file__).parents[1]
+    package_root = Path(local_sched.__file__).parents[2]
     words = [sys.executable, "-I", "-S", "-X", "utf8", "-c", BOOT, str(package_root), str(folder)]
     script = folder / "slurm.sh"
     script.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gridcore.errors import UnavailableError
+from gridtravel.gridcore.errors import UnavailableError
 
 ANSWER_WITHIN_S: Final = 30.0
 """Slurm's own commands give up on a controller that is away after some ten seconds."""

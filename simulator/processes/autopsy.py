@@ -13,19 +13,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from agents.agent_events import JobOver, JobRunning, JobStarting
-from gridcore.itineraries import Leg
-from gridcore.jobs import JobState
-from gridcore.reservations import ReservationState
-from simulator.chronicle import Violation
-from simulator.processes.found_books import TRIP_NAME, FoundSite, FoundWorld, trips_in
-from simulator.site_ledger import ACKNOWLEDGED, COMMITTED, EARLY, HELD, OVER_COMMITTED, TWICE
-from simulator.trip_checkers import SHOWN, TORN, check_logs, check_shown, check_trips, trips_of
-from travel_agent.trip_events import JobSubmitted, TripBooked, TripDecided
+from gridtravel.agents.journal.events import JobOver, JobRunning, JobStarting
+from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.gridcore.trips.itineraries import Leg
+from gridtravel.simulator.checks.site_ledger import (
+    ACKNOWLEDGED,
+    COMMITTED,
+    EARLY,
+    HELD,
+    OVER_COMMITTED,
+    TWICE,
+)
+from gridtravel.simulator.checks.trip_checkers import (
+    SHOWN,
+    TORN,
+    check_logs,
+    check_shown,
+    check_trips,
+    trips_of,
+)
+from gridtravel.simulator.kernel.event_log import Violation
+from gridtravel.simulator.processes.found_books import TRIP_NAME, FoundSite, FoundWorld, trips_in
+from gridtravel.travel_agent.log.events import JobSubmitted, TripBooked, TripDecided
 
 if TYPE_CHECKING:
-    from simulator.processes.disks import Cut
-    from simulator.processes.laptops import LiveLaptop
+    from gridtravel.simulator.processes.disks import Cut
+    from gridtravel.simulator.processes.laptops import LiveLaptop
 
 OWNED_UP: Final = "a cut journal is owned up to"
 CUT_OFF: Final = "CUT"
@@ -47,7 +61,7 @@ class Finding:
 
 def examine(world: FoundWorld, cuts: Sequence[Cut], evidence: Path) -> Finding:
     """Every check, on what everybody left."""
-    check_trips(world, None, is_final=True)
+    check_trips(world, is_final=True)
     check_logs(world)
     for laptop in world.laptops.values():
         _check_told(world, laptop)
@@ -64,7 +78,7 @@ def examine(world: FoundWorld, cuts: Sequence[Cut], evidence: Path) -> Finding:
         touched |= trips_in(cut)
     broken: list[Violation] = []
     excused: list[Violation] = []
-    for violation in world.chronicle.violations:
+    for violation in world.event_log.violations:
         is_excused = violation.rule != OWNED_UP and touched.intersection(violation.about)
         (excused if is_excused else broken).append(violation)
     outcomes = {trip_id: books.outcome() for trip_id, books in trips_of(world).items()}
@@ -81,7 +95,7 @@ def _check_told(world: FoundWorld, laptop: LiveLaptop) -> None:
         promise = world.sites[site].ledger.promises.get(key)
         if promise is None or not promise.was(COMMITTED):
             text = f"{laptop.trip_id} was called booked, {site} has not committed {key}"
-            world.chronicle.broken(SHOWN, text, laptop.trip_id)
+            world.event_log.broken(SHOWN, text, laptop.trip_id)
 
 
 def _check_acknowledged(world: FoundWorld, laptop: LiveLaptop) -> None:
@@ -97,7 +111,7 @@ def _check_acknowledged(world: FoundWorld, laptop: LiveLaptop) -> None:
             site = legs[event.leg].site
             if event.job_id not in world.sites[site].ledger.jobs:
                 text = f"{site} queued {event.job_id}, its journal does not know"
-                world.chronicle.broken(ACKNOWLEDGED, text, laptop.trip_id)
+                world.event_log.broken(ACKNOWLEDGED, text, laptop.trip_id)
 
 
 def _check_was(world: FoundWorld, trip_id: str, leg: Leg, was: ReservationState) -> None:
@@ -105,7 +119,7 @@ def _check_was(world: FoundWorld, trip_id: str, leg: Leg, was: ReservationState)
     trip = promise.reservation.request.trip if promise is not None else None
     if promise is None or not promise.was(was) or trip is None or trip.trip_id != trip_id:
         text = f"{leg.site} said {leg.reservation_id} is {was.value}, its journal does not"
-        world.chronicle.broken(ACKNOWLEDGED, text, trip_id)
+        world.event_log.broken(ACKNOWLEDGED, text, trip_id)
 
 
 def _check_holds(world: FoundWorld, site: FoundSite) -> None:
@@ -114,7 +128,7 @@ def _check_holds(world: FoundWorld, site: FoundSite) -> None:
             trip = promise.reservation.request.trip
             about = [key, trip.trip_id] if trip is not None else [key]
             text = f"{site.name}: {key} is still {promise.state.value}"
-            world.chronicle.broken(RESOLVED, text, *about)
+            world.event_log.broken(RESOLVED, text, *about)
 
 
 def _check_starts(world: FoundWorld, site: FoundSite) -> None:
@@ -128,14 +142,14 @@ def _check_starts(world: FoundWorld, site: FoundSite) -> None:
                 taken = [busy[node] for node in event.node_names if node in busy]
                 if taken:
                     text = f"{site.name}: {event.job_id} takes a node of {taken[0]}"
-                    world.chronicle.broken(OVER_COMMITTED, text, *_trip_at(site, event))
+                    world.event_log.broken(OVER_COMMITTED, text, *_trip_at(site, event))
                 busy.update(dict.fromkeys(event.node_names, event.job_id))
             case JobRunning():
                 if event.job_id in at:
                     _check_start(world, site, at[event.job_id], event.started_precise)
                 else:
                     text = f"{site.name}: {event.job_id} runs, nobody started it"
-                    world.chronicle.broken(ACKNOWLEDGED, text, *_trip_of_job(site, event.job_id))
+                    world.event_log.broken(ACKNOWLEDGED, text, *_trip_of_job(site, event.job_id))
             case JobOver():
                 for node in [node for node, job in busy.items() if job == event.job_id]:
                     del busy[node]
@@ -147,7 +161,7 @@ def _check_start(world: FoundWorld, site: FoundSite, starting: JobStarting, star
         return
     if started < promise.reservation.start or not promise.was(COMMITTED):
         text = f"{site.name}: {starting.job_id} began at {started:.3f}"
-        world.chronicle.broken(EARLY, text, *_trip_at(site, starting))
+        world.event_log.broken(EARLY, text, *_trip_at(site, starting))
 
 
 def _trip_of_job(site: FoundSite, job_id: str) -> list[str]:
@@ -175,10 +189,10 @@ def _check_evidence(world: FoundWorld, evidence: Path) -> None:
             moments = began.get(f"{trip_id}.{site.name}", [])
             if len(moments) > 1:
                 text = f"{trip_id} ran {len(moments)} times at {site.name}"
-                world.chronicle.broken(TWICE, text, trip_id)
+                world.event_log.broken(TWICE, text, trip_id)
             if promise.was(COMMITTED) and moments and moments[0] < promise.reservation.start:
                 text = f"{trip_id} ran at {site.name} from {moments[0]:.3f}"
-                world.chronicle.broken(EARLY, text, trip_id)
+                world.event_log.broken(EARLY, text, trip_id)
         for job in site.ledger.jobs.values():
             over, inside = job.over, job.starting and job.starting.reservation_id
             held = site.ledger.promises.get(inside or "")
@@ -188,7 +202,7 @@ def _check_evidence(world: FoundWorld, evidence: Path) -> None:
             is_good = over.state is JobState.COMPLETED and over.exit_code == 0
             if is_good and not began.get(f"{trip.trip_id}.{site.name}"):
                 text = f"{site.name} says {job.job_id} ran, its program never did"
-                world.chronicle.broken(ACKNOWLEDGED, text, trip.trip_id)
+                world.event_log.broken(ACKNOWLEDGED, text, trip.trip_id)
     _check_uncommitted(world, began)
 
 
@@ -203,7 +217,7 @@ def _check_uncommitted(world: FoundWorld, began: Mapping[str, Iterable[float]]) 
     for name in began:
         if name not in committed:
             trip_id = name.partition(".")[0]
-            world.chronicle.broken(EARLY, f"{name} ran and was never committed", trip_id)
+            world.event_log.broken(EARLY, f"{name} ran and was never committed", trip_id)
 
 
 def _check_cut(world: FoundWorld, cut: Cut) -> None:
@@ -214,11 +228,11 @@ def _check_cut(world: FoundWorld, cut: Cut) -> None:
     if cut.kept is None:
         if "journal" not in cut.words or "Traceback" in cut.words:
             text = f"{about}: it does not start, and says only {cut.words[-500:]!r}"
-            world.chronicle.broken(OWNED_UP, text, cut.site)
+            world.event_log.broken(OWNED_UP, text, cut.site)
         return
     if cut.kept < min(cut.noted, len(cut.before)) and not cut.is_owned_up:
         text = f"{about}: {len(cut.lost)} records are lost, and it says nothing"
-        world.chronicle.broken(OWNED_UP, text, cut.site)
+        world.event_log.broken(OWNED_UP, text, cut.site)
 
 
 def _doubts(world: FoundWorld) -> dict[str, float]:

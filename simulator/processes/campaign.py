@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gridcore.itineraries import TripState
-from gridcore.timetext import format_utc
-from gridio.clock import Clock
-from simulator.processes.disks import Cut
-from simulator.processes.laptops import (
+from gridtravel.gridcore.timing.timetext import format_utc
+from gridtravel.gridcore.trips.itineraries import TripState
+from gridtravel.gridio.system.clock import Clock
+from gridtravel.simulator.processes.disks import Cut
+from gridtravel.simulator.processes.laptops import (
     EXIT_DECLINED,
     KILLED,
     Command,
@@ -27,8 +27,8 @@ from simulator.processes.laptops import (
     Typist,
     sentenced,
 )
-from simulator.processes.live_grid import PASS_S, LiveGrid, LiveSite
-from simulator.processes.rounds import LATER_S, Return, RoundPlan, Trouble
+from gridtravel.simulator.processes.live_grid import PASS_S, LiveGrid, LiveSite
+from gridtravel.simulator.processes.rounds import LATER_S, Return, RoundPlan, Trouble
 
 NO_ROOM_WORDS: Final = ("disk is full", "disk I/O error", "no room left")
 """What a daemon says that ends because it cannot write."""

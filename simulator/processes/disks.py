@@ -20,9 +20,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from agents.daemon import JOURNAL_FILE
-from gridio.journal import Record
-from gridio.journal_file import read_records
+from gridtravel.agents.daemon import JOURNAL_FILE
+from gridtravel.gridio.journal.contract import Record
+from gridtravel.gridio.journal.sqlite_file import read_records
 
 CLONE_NEWNS: Final = 0x0002_0000
 MS_REC: Final = 0x4000
@@ -102,9 +102,6 @@ class Cut:
     site: str
     number: int
     """How many cuts there were before."""
-    file: str
-    at_byte: int
-    of_bytes: int
     noted: int
     """Records that the journal's own note says were safe."""
     before: list[Record]
@@ -146,18 +143,8 @@ class JournalFiles:
         path = Path(f"{self.path}-wal") if in_log else self.path
         if not path.exists() or not path.stat().st_size:
             path = self.path
-        size = path.stat().st_size
-        at = int(part * size)
-        os.truncate(path, at)
-        return Cut(
-            site=site,
-            number=number,
-            file=path.name,
-            at_byte=at,
-            of_bytes=size,
-            noted=self._noted(),
-            before=before,
-        )
+        os.truncate(path, int(part * path.stat().st_size))
+        return Cut(site=site, number=number, noted=self._noted(), before=before)
 
     def restore(self) -> None:
         """Put the copy back, as the message of a refused start says."""

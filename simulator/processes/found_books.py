@@ -11,16 +11,15 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from agents.agent_events import JobAccepted
-from agents.node_agent import CODEC
-from gridcore.calendar_events import ReservationGranted
-from gridio.journal import Record
-from simulator.chronicle import Chronicle
-from simulator.processes.disks import Cut
-from simulator.processes.laptops import LiveLaptop
-from simulator.processes.live_grid import ClockSpan
-from simulator.site_ledger import SiteLedger
-from simulator.virtual_clock import WORLD_BEGIN
+from gridtravel.agents.journal.events import CODEC, JobAccepted
+from gridtravel.gridcore.booking.calendar_events import ReservationGranted
+from gridtravel.gridio.journal.contract import Record
+from gridtravel.simulator.checks.site_ledger import SiteLedger
+from gridtravel.simulator.kernel.event_log import EventLog
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
+from gridtravel.simulator.processes.disks import Cut
+from gridtravel.simulator.processes.laptops import LiveLaptop
+from gridtravel.simulator.processes.live_grid import ClockSpan
 
 TRIP_NAME: Final = re.compile(rb"trip-[0-9a-z]{26}")
 
@@ -77,12 +76,12 @@ class FoundSite:
         nodes: int,
         records: Iterable[Record],
         spans: Sequence[ClockSpan],
-        chronicle: Chronicle,
+        event_log: EventLog,
         time: ReadingTime,
     ) -> None:
         self.name = name
         self.clock = FoundClock(spans)
-        self.ledger = SiteLedger(name, nodes, chronicle, time)
+        self.ledger = SiteLedger(name, nodes, event_log, time)
         self.records = list(records)
         self.events = [CODEC.decode(record) for record in self.records]
         for number, record in enumerate(self.records):
@@ -98,7 +97,7 @@ class FoundWorld:
 
     def __init__(self, laptops: Mapping[str, LiveLaptop], storm_ends_at: float) -> None:
         self.time = ReadingTime()
-        self.chronicle = Chronicle(self.time)
+        self.event_log = EventLog(self.time)
         self.sites: dict[str, FoundSite] = {}
         self.laptops = dict(laptops)
         self.storm_ends_s = storm_ends_at - WORLD_BEGIN
@@ -108,7 +107,7 @@ class FoundWorld:
     ) -> FoundSite:
         """Read a site's journal."""
         known = spans or [ClockSpan(after_records=0, behind_s=0.0)]
-        site = FoundSite(name, nodes, records, known, self.chronicle, self.time)
+        site = FoundSite(name, nodes, records, known, self.event_log, self.time)
         self.sites[name] = site
         return site
 

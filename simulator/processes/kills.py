@@ -5,8 +5,6 @@ Exit codes: 0 every promise was kept, 1 one was broken, 2 wrong usage.
 
 from __future__ import annotations
 
-import asyncio
-import json
 import shutil
 import sys
 from collections import Counter
@@ -17,14 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from gridcore.itineraries import TripState
+from gridtravel.gridcore.trips.itineraries import TripState
+from gridtravel.gridio.cli_frame import JsonOption, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simulator.chronicle import Violation
-    from simulator.processes.autopsy import Finding
-    from simulator.processes.campaign import CampaignRecord
+    from gridtravel.simulator.kernel.event_log import Violation
+    from gridtravel.simulator.processes.autopsy import Finding
+    from gridtravel.simulator.processes.campaign import CampaignRecord
 
 
 OUTCOMES: Final = ("BOOKED", "CANCELLED", "ABSENT", "TORN", "CUT")
@@ -61,9 +60,11 @@ def kills(
     keep: Annotated[
         Path | None, typer.Option(help="Copy all journals and logs there at the end.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Kill, stop, starve and set back real daemons and laptops, and check every promise."""
+    import asyncio
+
     from rich.console import Console
 
     def tell(text: str) -> None:
@@ -72,7 +73,7 @@ def kills(
 
     report = asyncio.run(_play(seed, range(first, first + rounds), keep, tell))
     if as_json:
-        sys.stdout.write(json.dumps(as_object(report), indent=2) + "\n")
+        print_json(as_object(report))
     else:
         Console().print(as_table(report))
         for line in _notes(report):
@@ -84,13 +85,13 @@ def kills(
 
 
 async def _play(seed: int, rounds: range, keep: Path | None, tell: Callable[[str], None]) -> Report:
-    from gridio.clock import SystemClock
-    from gridio.ids import RandomIds
-    from simulator.processes.campaign import Campaign
-    from simulator.processes.laptops import Typist
-    from simulator.processes.live_grid import USER, live_grid
-    from simulator.processes.live_state import ask_live
-    from simulator.processes.rounds import plan_round
+    from gridtravel.gridio.system.clock import SystemClock
+    from gridtravel.gridio.system.ids import RandomIds
+    from gridtravel.simulator.processes.campaign import Campaign
+    from gridtravel.simulator.processes.laptops import Typist
+    from gridtravel.simulator.processes.live_grid import USER, live_grid
+    from gridtravel.simulator.processes.live_state import ask_live
+    from gridtravel.simulator.processes.rounds import plan_round
 
     clock = SystemClock()
     with live_grid(clock, RandomIds(clock)) as grid:
@@ -120,23 +121,23 @@ async def _play(seed: int, rounds: range, keep: Path | None, tell: Callable[[str
 
 def look(campaign: Any, ends_at: float, live: Mapping[str, Any]) -> Finding:
     """All checkers, over what everybody left."""
-    from simulator.processes.autopsy import examine
-    from simulator.processes.found_books import FoundWorld
-    from simulator.processes.live_grid import SITES
-    from simulator.processes.live_state import compare
+    from gridtravel.simulator.processes.autopsy import examine
+    from gridtravel.simulator.processes.found_books import FoundWorld
+    from gridtravel.simulator.processes.live_grid import SITES
+    from gridtravel.simulator.processes.live_state import compare
 
     grid, record = campaign.grid, campaign.record
     laptops = {each.laptop.name: each.laptop for each in record.rounds}
     world = FoundWorld(laptops, ends_at)
     for rule, text, about in record.broken:
-        world.chronicle.broken(rule, text, about)
+        world.event_log.broken(rule, text, about)
     for name, site in grid.sites.items():
         world.add_site(name, SITES[name], site.records(), site.spans)
-        compare(world.chronicle, site, live[name])
+        compare(world.event_log, site, live[name])
         if "Traceback" in site.log.read_text("utf-8", "replace"):
-            world.chronicle.broken("no defects", f"{name} logs a traceback", name)
+            world.event_log.broken("no defects", f"{name} logs a traceback", name)
     finding = examine(world, record.cuts, grid.evidence)
-    record.counts.update(world.chronicle.counts)
+    record.counts.update(world.event_log.counts)
     return finding
 
 

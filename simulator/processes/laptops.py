@@ -18,15 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gridcore.itineraries import TripState
-from gridio.clock import Clock
-from gridio.journal import JournalDamaged
-from gridio.journal_file import read_records
-from simulator.processes.live_grid import PASS_S
-from simulator.processes.mortal import FATE_VARIABLE
-from travel_agent.trip_events import TripLogEvent
-from travel_agent.trip_folders import JOURNAL_FILE
-from travel_agent.trip_log import CODEC, TripStory
+from gridtravel.gridcore.trips.itineraries import TripState
+from gridtravel.gridio.journal.contract import JournalDamaged
+from gridtravel.gridio.journal.sqlite_file import read_records
+from gridtravel.gridio.system.clock import Clock
+from gridtravel.simulator.processes.live_grid import PASS_S
+from gridtravel.simulator.processes.mortal import FATE_VARIABLE
+from gridtravel.travel_agent.log.events import TripLogEvent
+from gridtravel.travel_agent.log.folders import JOURNAL_FILE
+from gridtravel.travel_agent.log.trip_log import CODEC, TripStory
 
 COMMAND_WITHIN_S: Final = 120.0
 """Every command has ended by then, or it is a fault."""
@@ -168,7 +168,7 @@ class Typist:
     def __init__(self, config: Path) -> None:
         self._config = config
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "simulator.processes.mortal", "laptop"],
+            [sys.executable, "-m", "gridtravel.simulator.processes.mortal", "laptop"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

@@ -17,21 +17,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from agents.agent_events import JobAccepted, JobOver
-from agents.node_agent import CODEC
-from gridcore.calendar_events import ReservationChanged, ReservationGranted
-from gridcore.errors import UnavailableError
-from gridcore.reservations import ReservationEvent
-from gridio.authority import Authority
-from gridio.clock import Clock
-from gridio.gridmap import GridMap, grid_map_entry, write_grid_map
-from gridio.ids import IdSource
-from gridio.journal import Record
-from gridio.journal_file import read_records
-from gridio.private_files import make_private_folder
-from simulator.processes.disks import JournalFiles, SiteDisk, own_mounts
-from simulator.processes.mortal import BEHIND_VARIABLE, FATE_VARIABLE
-from travel_agent.demo_sites import LOOPBACK, GridFolder
+from gridtravel.agents.journal.events import CODEC, JobAccepted, JobOver
+from gridtravel.gridcore.booking.calendar_events import ReservationChanged, ReservationGranted
+from gridtravel.gridcore.booking.reservations import ReservationEvent
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridio.journal.contract import Record
+from gridtravel.gridio.journal.sqlite_file import read_records
+from gridtravel.gridio.system.clock import Clock
+from gridtravel.gridio.system.ids import IdSource
+from gridtravel.gridio.system.private_files import make_private_folder
+from gridtravel.gridio.trust.authority import Authority
+from gridtravel.gridio.trust.gridmap import GridMap, grid_map_entry, write_grid_map
+from gridtravel.simulator.processes.disks import JournalFiles, SiteDisk, own_mounts
+from gridtravel.simulator.processes.mortal import BEHIND_VARIABLE, FATE_VARIABLE
+from gridtravel.travel_agent.demo.sites import LOOPBACK, GridFolder
 
 GRID: Final = "mortal"
 USER: Final = "ada"
@@ -44,7 +43,13 @@ START_WITHIN_S: Final = 60.0
 STOP_WITHIN_S: Final = 20.0
 CONTACT_PORT_FIRST: Final = 13_000
 CONTACT_PORTS: Final = 500
-DAEMON: Final = (sys.executable, "-m", "simulator.processes.mortal", "agent", "--exit-with-parent")
+DAEMON: Final = (
+    sys.executable,
+    "-m",
+    "gridtravel.simulator.processes.mortal",
+    "agent",
+    "--exit-with-parent",
+)
 END_EVENTS: Final = tuple(each for each in ReservationEvent if each is not ReservationEvent.COMMIT)
 READY_WORD: Final = "ready "
 
@@ -71,8 +76,6 @@ class LiveSite:
         self.endpoint = ""
         self.spans: list[ClockSpan] = []
         self.starts = 0
-        self.is_damaged = False
-        """True while its daemon refuses to start."""
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
         self._fate = self.folder / "fate"

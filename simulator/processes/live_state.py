@@ -6,33 +6,37 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from agents.job_table import JobTable
-from agents.node_agent import CODEC
-from agents.site_config import load_site_config
-from gridcore.calendar_events import (
+from gridtravel.agents.config.site_file import load_site_config
+from gridtravel.agents.journal.events import CODEC
+from gridtravel.agents.journal.job_table import JobTable
+from gridtravel.gridcore.booking.calendar_events import (
     FinishedForgotten,
-    RequestBuried,
+    RequestTombstoned,
     ReservationChanged,
     ReservationGranted,
     ReservationMoved,
 )
-from gridcore.calendars import Calendar
-from gridio.credentials import load_credential
-from gridio.rpc.client import GrpcSite
-from simulator.processes.live_grid import USER
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.trust.credentials import load_credential
+from gridtravel.simulator.processes.live_grid import USER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gridcore.jobs import JobView
-    from gridcore.reservations import Reservation
-    from gridio.clock import Clock
-    from simulator.chronicle import Chronicle
-    from simulator.processes.live_grid import LiveGrid, LiveSite
+    from gridtravel.gridcore.booking.reservations import Reservation
+    from gridtravel.gridcore.jobs.job import JobView
+    from gridtravel.gridio.system.clock import Clock
+    from gridtravel.simulator.kernel.event_log import EventLog
+    from gridtravel.simulator.processes.live_grid import LiveGrid, LiveSite
 
 REPLAYED: Final = "the journal replays to the live state"
 CALENDAR_EVENTS: Final = (
-    ReservationGranted | ReservationMoved | ReservationChanged | RequestBuried | FinishedForgotten
+    ReservationGranted
+    | ReservationMoved
+    | ReservationChanged
+    | RequestTombstoned
+    | FinishedForgotten
 )
 
 
@@ -83,15 +87,15 @@ def replayed(site: LiveSite) -> SiteState:
     )
 
 
-def compare(chronicle: Chronicle, site: LiveSite, live: SiteState) -> None:
+def compare(event_log: EventLog, site: LiveSite, live: SiteState) -> None:
     """The dead daemon's journal says what it said while it lived."""
     again = replayed(site)
-    _compare(chronicle, site.name, live.reservations, again.reservations)
-    _compare(chronicle, site.name, live.jobs, again.jobs)
+    _compare(event_log, site.name, live.reservations, again.reservations)
+    _compare(event_log, site.name, live.jobs, again.jobs)
 
 
 def _compare(
-    chronicle: Chronicle,
+    event_log: EventLog,
     site: str,
     live: Mapping[str, tuple[Any, ...]],
     again: Mapping[str, tuple[Any, ...]],
@@ -99,7 +103,7 @@ def _compare(
     for key in sorted({*live, *again}):
         if live.get(key) != again.get(key):
             text = f"{site}: {key} is {live.get(key)}, in the journal {again.get(key)}"
-            chronicle.broken(REPLAYED, text, site, key)
+            event_log.broken(REPLAYED, text, site, key)
 
 
 def reservation_facts(each: Reservation) -> tuple[Any, ...]:

@@ -27,10 +27,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from gridio.journal import Record
-from gridio.journal_append import AppendJournal
-from gridio.journal_progress import WriteProgress, WriteTicket
-from gridio.journal_sqlite import SqliteJournal
+from gridtravel.gridio.journal.contract import Record
+from gridtravel.gridio.journal.file import AppendJournal
+from gridtravel.gridio.journal.progress import WriteProgress, WriteTicket
+from gridtravel.gridio.journal.sqlite import SqliteJournal
 
 FATE_VARIABLE: Final = "GURLAB_FATE"
 """Path of the file that tells at which write to die."""
@@ -140,27 +140,27 @@ def meet_fate(module: str, name: str, journal: type) -> None:
     put_in(module, name, journal)
     behind_s = float(os.environ.get(BEHIND_VARIABLE, "0"))
     if behind_s:
-        put_in("gridio.clock", "time", OlderTime(behind_s))
+        put_in("gridtravel.gridio.system.clock", "time", OlderTime(behind_s))
 
 
 def run_daemon(words: Sequence[str]) -> None:
     """``gurd`` with these words."""
-    from gurd.cli import main
+    from gridtravel.gurd.cli import main
 
-    meet_fate("agents.daemon", "SqliteJournal", MortalJournal)
+    meet_fate("gridtravel.agents.daemon", "SqliteJournal", MortalJournal)
     sys.argv = ["gurd", *words]
     main()
 
 
 def run_command(command: dict[str, Any]) -> int:
     """One ``gur`` command in this process; its exit code."""
-    from travel_agent.cli import main
+    from gridtravel.travel_agent.cli.main import main
 
     os.environ.update(command["environment"])
     for number, path in ((1, command["out"]), (2, command["err"])):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    meet_fate("travel_agent.trip_folders", "AppendJournal", MortalLog)
+    meet_fate("gridtravel.travel_agent.log.folders", "AppendJournal", MortalLog)
     sys.argv = ["gur", *command["words"]]
     try:
         main()
@@ -179,9 +179,13 @@ def serve_laptops() -> None:
     nothing: as if it had been typed, without the second that the imports take.
     """
     os.environ["GRPC_VERBOSITY"] = "NONE"
-    for name in ("gridio.credentials", "gridio.rpc.client", "travel_agent.composition"):
+    for name in (
+        "gridtravel.gridio.trust.credentials",
+        "gridtravel.gridio.rpc.client.grpc_site",
+        "gridtravel.travel_agent.composition",
+    ):
         importlib.import_module(name)
-    importlib.import_module("travel_agent.rendering")
+    importlib.import_module("gridtravel.travel_agent.output.rendering")
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:

@@ -10,9 +10,9 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from simulator.chance import Chance
-from simulator.processes.live_grid import HOLD_S, SITES
-from simulator.processes.mortal import Stage
+from gridtravel.simulator.kernel.chance import Chance
+from gridtravel.simulator.processes.live_grid import HOLD_S, SITES
+from gridtravel.simulator.processes.mortal import Stage
 
 
 class Trouble(enum.StrEnum):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridcore.errors import InputError
+from gridtravel.gridcore.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

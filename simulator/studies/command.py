@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gridcore.errors import InputError
+from gridtravel.gridcore.errors import InputError
 
 
 def study(
@@ -29,10 +29,10 @@ def study(
     from rich.console import Console
     from rich.table import Table
 
-    from simulator.studies.charts import require_charts
-    from simulator.studies.logs import find_log
-    from simulator.studies.registry import STUDIES, study_named
-    from simulator.studies.study import Setting, write_claims
+    from gridtravel.simulator.studies.charts import require_charts
+    from gridtravel.simulator.studies.logs import find_log
+    from gridtravel.simulator.studies.registry import STUDIES, study_named
+    from gridtravel.simulator.studies.study import Setting, write_claims
 
     if is_list:
         for each in STUDIES.values():

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gridcore.errors import InputError
-from gridcore.instants import Instant
-from simulator.swf import TraceJob
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.simulator.replay.swf import TraceJob
 
 CLASSES: Final = ("< 10 s", "10 to 100 s", "100 to 1,000 s", "> 1,000 s")
 CLASS_BOUNDS_S: Final = (10, 100, 1_001)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from simulator.replay import policy, replay
-from simulator.studies.charts import Panel, draw_bars
-from simulator.studies.delays import (
+from gridtravel.simulator.replay.loop import policy, replay
+from gridtravel.simulator.replay.swf import TraceJob
+from gridtravel.simulator.studies.charts import Panel, draw_bars
+from gridtravel.simulator.studies.delays import (
     CLASSES,
     DELAY_COLUMNS,
     Delays,
@@ -15,7 +16,7 @@ from simulator.studies.delays import (
     delay_cells,
     delays_of,
 )
-from simulator.studies.kth import (
+from gridtravel.simulator.studies.kth import (
     ESTIMATE,
     LEFT_OUT,
     MONTHS,
@@ -28,10 +29,9 @@ from simulator.studies.kth import (
     thinned,
     workloads,
 )
-from simulator.studies.slot_ladders import BEST, COMPARED_S, FIGURE_4, slots_for
-from simulator.studies.study import Claim, Setting
-from simulator.studies.tables import write_table
-from simulator.swf import TraceJob
+from gridtravel.simulator.studies.slot_ladders import BEST, COMPARED_S, FIGURE_4, slots_for
+from gridtravel.simulator.studies.study import Claim, Setting
+from gridtravel.simulator.studies.tables import write_table
 
 COMPARED: Final = (1, 2, BEST)
 """The configurations that the text compares by figures."""

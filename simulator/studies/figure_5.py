@@ -10,11 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gridcore.ladders import EXACT
-from simulator.replay import policy, replay
-from simulator.studies.charts import Panel, draw_bars
-from simulator.studies.delays import CLASSES, DELAY_COLUMNS, Delays, delay_cells, delays_of
-from simulator.studies.kth import (
+from gridtravel.gridcore.capacity.ladders import EXACT
+from gridtravel.simulator.replay.loop import policy, replay
+from gridtravel.simulator.replay.swf import TraceJob
+from gridtravel.simulator.studies.charts import Panel, draw_bars
+from gridtravel.simulator.studies.delays import (
+    CLASSES,
+    DELAY_COLUMNS,
+    Delays,
+    delay_cells,
+    delays_of,
+)
+from gridtravel.simulator.studies.kth import (
     ESTIMATE,
     LEFT_OUT,
     MONTHS,
@@ -25,10 +32,9 @@ from simulator.studies.kth import (
     thinned,
     workloads,
 )
-from simulator.studies.slot_ladders import BEST, FIGURE_4
-from simulator.studies.study import Claim, Setting
-from simulator.studies.tables import write_table
-from simulator.swf import TraceJob
+from gridtravel.simulator.studies.slot_ladders import BEST, FIGURE_4
+from gridtravel.simulator.studies.study import Claim, Setting
+from gridtravel.simulator.studies.tables import write_table
 
 Ratios = Mapping[str, list[float]]
 

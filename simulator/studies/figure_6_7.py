@@ -14,18 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gridcore.errors import InputError
-from gridcore.instants import Instant
-from local_sched.slotted_tree import PromotionRule
-from simulator.replay import policy, replay
-from simulator.slotted_replay import SlottedRun, serve
-from simulator.studies.charts import Panel, draw_bars
-from simulator.studies.delays import DELAY_COLUMNS, Delays, delay_cells, delays_of
-from simulator.studies.logs import SiteTime, of_month
-from simulator.studies.slot_ladders import FOOTNOTE_2
-from simulator.studies.study import Claim, Setting
-from simulator.studies.tables import write_table
-from simulator.swf import ReadingRule, RunTime, TraceJob, read_trace
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.simulator.imprecise.slotted_tree import PromotionRule
+from gridtravel.simulator.replay.loop import policy, replay
+from gridtravel.simulator.replay.slotted_replay import SlottedRun, serve
+from gridtravel.simulator.replay.swf import ReadingRule, RunTime, TraceJob, read_trace
+from gridtravel.simulator.studies.charts import Panel, draw_bars
+from gridtravel.simulator.studies.delays import DELAY_COLUMNS, Delays, delay_cells, delays_of
+from gridtravel.simulator.studies.logs import SiteTime, of_month
+from gridtravel.simulator.studies.slot_ladders import FOOTNOTE_2
+from gridtravel.simulator.studies.study import Claim, Setting
+from gridtravel.simulator.studies.tables import write_table
 
 LOG: Final = "LANL-CM5-1994-4.1-cln.swf.gz"
 MONTH: Final = (1995, 3)

@@ -13,17 +13,23 @@ from dataclasses import dataclass
 from statistics import pstdev
 from typing import Final
 
-from gridcore.errors import InputError
-from gridcore.instants import Instant
-from local_sched.slotted_tree import PromotionRule
-from simulator.slotted_replay import SlottedRun, serve
-from simulator.studies.charts import Panel, draw_bars
-from simulator.studies.delays import CLASSES, DELAY_COLUMNS, Delays, delay_cells, delays_of
-from simulator.studies.logs import SiteTime, with_true_requests
-from simulator.studies.slot_ladders import FOOTNOTE_2
-from simulator.studies.study import Claim, Setting
-from simulator.studies.tables import write_table
-from simulator.swf import TraceJob, read_trace
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.simulator.imprecise.slotted_tree import PromotionRule
+from gridtravel.simulator.replay.slotted_replay import SlottedRun, serve
+from gridtravel.simulator.replay.swf import TraceJob, read_trace
+from gridtravel.simulator.studies.charts import Panel, draw_bars
+from gridtravel.simulator.studies.delays import (
+    CLASSES,
+    DELAY_COLUMNS,
+    Delays,
+    delay_cells,
+    delays_of,
+)
+from gridtravel.simulator.studies.logs import SiteTime, with_true_requests
+from gridtravel.simulator.studies.slot_ladders import FOOTNOTE_2
+from gridtravel.simulator.studies.study import Claim, Setting
+from gridtravel.simulator.studies.tables import write_table
 
 LOG: Final = "SDSC-SP2-1998-4.2-cln.swf.gz"
 CLUSTERS: Final = 10

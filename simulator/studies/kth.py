@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gridcore.ladders import SlotLadder
-from simulator.slotted_replay import SlottedRun, serve
-from simulator.studies.logs import SiteTime, of_month, with_true_requests
-from simulator.studies.study import Setting
-from simulator.swf import TraceJob, read_trace
+from gridtravel.gridcore.capacity.ladders import SlotLadder
+from gridtravel.simulator.replay.slotted_replay import SlottedRun, serve
+from gridtravel.simulator.replay.swf import TraceJob, read_trace
+from gridtravel.simulator.studies.logs import SiteTime, of_month, with_true_requests
+from gridtravel.simulator.studies.study import Setting
 
 LOG: Final = "KTH-SP2-1996-2.1-cln.swf.gz"
 NODES: Final = 100

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from gridcore.errors import InputError
-from gridcore.instants import Instant
-from simulator.swf import TraceJob, read_header
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.simulator.replay.swf import TraceJob, read_header
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gridcore.errors import InputError
-from simulator.studies import figure_2, figure_5, figure_6_7, figure_8_9, kth
-from simulator.studies.study import Study
+from gridtravel.gridcore.errors import InputError
+from gridtravel.simulator.studies import figure_2, figure_5, figure_6_7, figure_8_9, kth
+from gridtravel.simulator.studies.study import Study
 
 STUDIES: Final = {
     study.name: study

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gridcore.ladders import SlotLadder
-from gridcore.slot_grid import SlotGrid
+from gridtravel.gridcore.capacity.ladders import SlotLadder
+from gridtravel.gridcore.capacity.slot_grid import SlotGrid
 
 FIGURE_4: Final = {
     1: SlotLadder.parse("*x40"),

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gridcore.errors import InputError
+from gridtravel.gridcore.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

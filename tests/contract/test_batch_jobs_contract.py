@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
-from gridcore.jobs import JobState, JobView
-from gridcore.ports import PART_SUFFIX, OutputChunk
-from gridcore.reservations import Decline
-from gridio.batch.far_areas import SMALL_BYTES
-from gridio.batch.names import reservation_name
-from tests.batch_worlds import SITE, BatchWorld, a_spec, chunks, fake_world
-from tests.fake_gridengine import FakeGridEngine
+from gridtravel.gridcore.booking.reservations import Decline
+from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
+from gridtravel.gridcore.jobs.job import JobState, JobView
+from gridtravel.gridcore.ports import PART_SUFFIX, OutputChunk
+from gridtravel.gridio.batch.far_areas import SMALL_BYTES
+from gridtravel.gridio.batch.systems import reservation_name
+from tests.support.batch_worlds import SITE, BatchWorld, a_spec, chunks, fake_world
+from tests.support.fake_gridengine import FakeGridEngine
 
 
 @pytest.fixture(params=["here", "ssh"])

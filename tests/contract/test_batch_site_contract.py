@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError, NotFoundError, UnavailableError
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
     DeclineRule,
     Reservation,
     ReservationState,
 )
-from gridio.batch.batch_site import BatchSite
-from gridio.batch.local_runner import LocalRunner
-from gridio.batch.names import reservation_name
-from gridio.batch.options import BatchOptions
-from tests.batch_worlds import HOUR_S, SITE, SLOTS, BatchWorld, a_spec, chunks, fake_world
-from tests.fake_gridengine import FakeGridEngine
+from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
+from gridtravel.gridio.batch.batch_site import BatchSite
+from gridtravel.gridio.batch.local_runner import LocalRunner
+from gridtravel.gridio.batch.options import BatchOptions
+from gridtravel.gridio.batch.systems import reservation_name
+from tests.support.batch_worlds import HOUR_S, SITE, SLOTS, BatchWorld, a_spec, chunks, fake_world
+from tests.support.fake_gridengine import FakeGridEngine
 
 
 @pytest.fixture(params=["here", "ssh"])

@@ -1,4 +1,4 @@
-"""What every journal promises, in memory or in a file (gridio/journal.py)."""
+"""What every journal promises, in memory or in a file (gridio/journal/contract.py)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Protocol
 
 import pytest
 
-from gridio.ids import SeededIds
-from gridio.journal import (
+from gridtravel.gridio.journal.contract import (
     PENDING_RECORDS_MAX,
     Journal,
     JournalFailed,
@@ -20,9 +19,10 @@ from gridio.journal import (
     JournalOverloaded,
     Record,
 )
-from gridio.journal_append import AppendJournal
-from gridio.journal_memory import Disk, MemoryJournal, WriteStage
-from gridio.journal_sqlite import SqliteJournal
+from gridtravel.gridio.journal.file import AppendJournal
+from gridtravel.gridio.journal.memory import Disk, MemoryJournal, WriteStage
+from gridtravel.gridio.journal.sqlite import SqliteJournal
+from gridtravel.gridio.system.ids import SeededIds
 
 SMALL_DISK_BYTES = 128 * 1024
 

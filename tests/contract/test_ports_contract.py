@@ -14,15 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import (
-    ConflictError,
-    GridError,
-    InputError,
-    NotAuthorisedError,
-    NotFoundError,
-    UnavailableError,
-)
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.reservations import (
     Acceptor,
     Availability,
     Decline,
@@ -31,10 +23,18 @@ from gridcore.reservations import (
     ReservationState,
     TripRef,
 )
-from gridcore.summaries import CalendarSummary, ShadowCalendar, SummaryDelta
-from gridio.credentials import Credential
-from tests.builders import a_request, book
-from tests.port_worlds import CARRIERS, NOW, World, a_world, held, some_credentials
+from gridtravel.gridcore.booking.summaries import CalendarSummary, ShadowCalendar, SummaryDelta
+from gridtravel.gridcore.errors import (
+    ConflictError,
+    GridError,
+    InputError,
+    NotAuthorisedError,
+    NotFoundError,
+    UnavailableError,
+)
+from gridtravel.gridio.trust.credentials import Credential
+from tests.support.builders import a_request, book
+from tests.support.port_worlds import CARRIERS, NOW, World, a_world, held, some_credentials
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
-from local_sched.resource_managers.base import EndReason, OutputStream, TaskEventKind
-from tests.batch_worlds import real_system
-from tests.resource_manager_worlds import (
+from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
+from gridtravel.local_sched.resource_managers.base import EndReason, OutputStream, TaskEventKind
+from tests.support.batch_worlds import real_system
+from tests.support.resource_manager_worlds import (
     NODES,
     HostWorld,
     Listener,

@@ -15,20 +15,16 @@ from typing import Any
 
 import pytest
 
-from gridcore.errors import (
+from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationState
+from gridtravel.gridcore.errors import (
     InputError,
     NotFoundError,
 )
-from gridcore.jobs import JobSpec, JobState, JobView
-from gridcore.ports import OutputChunk
-from gridcore.reservations import (
-    Decline,
-    Reservation,
-    ReservationState,
-)
-from gridio.credentials import Credential
-from tests.builders import a_request
-from tests.port_worlds import CARRIERS, NOW, World, a_world, held, some_credentials
+from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
+from gridtravel.gridcore.ports import OutputChunk
+from gridtravel.gridio.trust.credentials import Credential
+from tests.support.builders import a_request
+from tests.support.port_worlds import CARRIERS, NOW, World, a_world, held, some_credentials
 
 WINDOW_CHUNKS_MAX = 64
 """Pieces of a megabyte that may lie in buffers and windows of both ends; 2 to 20 were seen."""

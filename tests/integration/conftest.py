@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from gridio.connections import SiteConnection
-from gridio.credentials import load_credential
-from gridio.rpc.client import GrpcSite
-from tests.grid_world import GridWorld, grid_world
-from tests.sshd_world import SshUser
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.trust.credentials import load_credential
+from tests.support.grid_world import GridWorld, grid_world
+from tests.support.sshd_world import SshUser
 
 
 @pytest.fixture(scope="session")

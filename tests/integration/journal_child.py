@@ -15,8 +15,8 @@ import signal
 import sys
 from pathlib import Path
 
-from gridio.journal import JournalFailed, Record
-from gridio.journal_sqlite import SqliteJournal
+from gridtravel.gridio.journal.contract import JournalFailed, Record
+from gridtravel.gridio.journal.sqlite import SqliteJournal
 
 CALLERS = 8
 

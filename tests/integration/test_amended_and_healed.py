@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from gridcore.reservations import Reservation, ReservationState
-from gridcore.timetext import format_utc
-from tests.grid_world import GridWorld, metajob_text
-from tests.gur_runner import Said
-from travel_agent.command_frame import EXIT_DECLINED
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationState
+from gridtravel.gridcore.timing.timetext import format_utc
+from gridtravel.gridio.cli_frame import EXIT_DECLINED
+from tests.support.grid_world import GridWorld, metajob_text
+from tests.support.gur_runner import Said
 
 pytestmark = pytest.mark.integration
 HOUR_S = 3600

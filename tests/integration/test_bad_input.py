@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from gridio.authority import Authority
-from gridio.clock import SystemClock
-from gridio.ids import RandomIds
-from tests.grid_world import (
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.authority import Authority
+from tests.support.grid_world import (
     DAY_S,
     GRID,
     NOBODY,
@@ -28,7 +28,7 @@ from tests.grid_world import (
     metajob_text,
     write_machines,
 )
-from tests.gur_runner import Said
+from tests.support.gur_runner import Said
 
 pytestmark = pytest.mark.integration
 
@@ -307,12 +307,12 @@ def test_bad_input_gets_one_clear_line_and_its_exit_code(played: Played, name: s
     with --json one object that says the same.
     """
     said, case = played.said[name], CASES[name]
-    first, *hints = said.err.splitlines() or [""]
+    first, *shadow_estimates = said.err.splitlines() or [""]
     assert first.startswith("gur: "), said
     assert case.names in first, said
     assert "Traceback" not in said.err
-    assert len(hints) <= 1, said
-    assert all(line.startswith("  ") for line in hints), said
+    assert len(shadow_estimates) <= 1, said
+    assert all(line.startswith("  ") for line in shadow_estimates), said
     assert said.code == case.code, said
     fault = json.loads(said.out)["error"]
     assert set(fault) == {"message", "hint", "exit_code"}

@@ -20,11 +20,12 @@ from pathlib import Path
 
 import pytest
 
-from gridio.clock import SystemClock
-from tests.grid_world import GridWorld, metajob_text
-from tests.gur_runner import PATIENCE_S, Said
-from travel_agent.command_frame import EXIT_DECLINED, EXIT_FAILED
-from travel_agent.entry import EXIT_INTERRUPTED
+from gridtravel.gridio.cli_frame import EXIT_DECLINED, EXIT_OTHER
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.cli.interrupts import EXIT_INTERRUPTED
+from tests.support.grid_world import GridWorld, metajob_text
+from tests.support.gur_runner import PATIENCE_S, Said
+from tests.support.speed import at_this_speed
 
 pytestmark = pytest.mark.integration
 
@@ -59,11 +60,16 @@ def test_a_command_that_does_not_exist(grid: GridWorld, tmp_path: Path) -> None:
     """
     now = SystemClock().now()
     text = metajob_text(
-        BOTH, 2, earliest=now + 5, latest=now + 60, duration_s=3, command=["no-such-program"]
+        BOTH,
+        2,
+        earliest=now + at_this_speed(5),
+        latest=now + 3600,
+        duration_s=10,
+        command=["no-such-program"],
     )
     state = grid.new_state()
     said = grid.gur("book", a_file(tmp_path, text), "--watch", state=state)
-    assert said.code == EXIT_FAILED, said
+    assert said.code == EXIT_OTHER, said
     why = "cannot run no-such-program: No such file or directory"
     assert f"FAILED ({why})" in said.out
     told = json.loads(grid.gur("status", "trip", "--json", state=state).out)
@@ -71,7 +77,7 @@ def test_a_command_that_does_not_exist(grid: GridWorld, tmp_path: Path) -> None:
     assert len(told["notes"]) == 1
     assert told["notes"][0].count(why) == 2
     assert why in grid.gur("history", "trip", state=state).out
-    assert grid.gur("watch", "trip", state=state).code == EXIT_FAILED
+    assert grid.gur("watch", "trip", state=state).code == EXIT_OTHER
 
 
 def test_a_trip_that_went_well_remembers_how_its_legs_started(
@@ -80,7 +86,12 @@ def test_a_trip_that_went_well_remembers_how_its_legs_started(
     """The spread of the actual starts is the last thing that is said, and stays."""
     now = SystemClock().now()
     text = metajob_text(
-        BOTH, 2, earliest=now + 5, latest=now + 60, duration_s=5, command=["/bin/true"]
+        BOTH,
+        2,
+        earliest=now + at_this_speed(5),
+        latest=now + 3600,
+        duration_s=10,
+        command=["/bin/true"],
     )
     state = grid.new_state()
     said = grid.gur("book", a_file(tmp_path, text), "--watch", state=state)
@@ -212,7 +223,7 @@ def in_a_terminal(grid: GridWorld, state: Path, *words: str, **more: str) -> Sai
     environment = grid.environment("ada", state) | more
     environment.pop("COLUMNS")
     done = subprocess.Popen(
-        [sys.executable, "-m", "travel_agent.cli", *words],
+        [sys.executable, "-m", "gridtravel.travel_agent.cli.main", *words],
         env=environment,
         stdin=its,
         stdout=its,

@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.integration
 
 LEGS = ("atmosphere", "ocean", "river")
-PATIENCE_S = 60
+PATIENCE_S = 180
 
 
 def contacts() -> dict[str, str]:
@@ -45,7 +45,7 @@ def start(
         "GRID_COMPANIONS": json.dumps(companions),
     }
     return subprocess.Popen(
-        [sys.executable, "-m", "local_sched.barrier", "--limit-s", str(limit_s)],
+        [sys.executable, "-m", "gridtravel.local_sched.barrier", "--limit-s", str(limit_s)],
         env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -108,7 +108,7 @@ def test_no_place_to_meet(changes: dict[str, str], named: str) -> None:
         "GRID_COMPANIONS": json.dumps([companion]),
     }
     said = subprocess.run(
-        [sys.executable, "-m", "local_sched.barrier"],
+        [sys.executable, "-m", "gridtravel.local_sched.barrier"],
         env={**os.environ, **variables, **changes},
         capture_output=True,
         text=True,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import UnavailableError
-from gridcore.ports import OutputChunk
-from gridio.batch.running import FAR_SHELL
-from gridio.connections import UnreachableError
-from tests.batch_worlds import BatchWorld, chunks, fake_world
-from tests.fake_gridengine import FakeGridEngine
-from tests.sshd_world import Sshd, SshUser
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridcore.ports import OutputChunk
+from gridtravel.gridio.batch.running import FAR_SHELL
+from gridtravel.gridio.sites.connections import UnreachableError
+from tests.support.batch_worlds import BatchWorld, chunks, fake_world
+from tests.support.fake_gridengine import FakeGridEngine
+from tests.support.sshd_world import Sshd, SshUser
 
 pytestmark = pytest.mark.integration
 

@@ -13,20 +13,20 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.itineraries import Transport, TripState
-from gridcore.metajobs import Metajob
-from gridio.batch.options import BatchOptions
-from gridio.clock import SystemClock
-from tests.batch_worlds import real_system
-from tests.fake_gridengine import FakeGridEngine
-from tests.grid_world import GridWorld, metajob_text
-from tests.gur_runner import Said
-from tests.sshd_world import SshUser
-from travel_agent.agent import TravelAgent
-from travel_agent.composition import open_travel_agent
-from travel_agent.grid_config import load_grid_config
-from travel_agent.legs import LegChange
-from travel_agent.metajob_files import parse_metajob
+from gridtravel.gridcore.trips.itineraries import Transport, TripState
+from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridio.batch.options import BatchOptions
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.agent import TravelAgent
+from gridtravel.travel_agent.composition import open_travel_agent
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from gridtravel.travel_agent.running.jobs import LegChange
+from gridtravel.travel_agent.sites.config import load_grid_config
+from tests.support.batch_worlds import real_system
+from tests.support.fake_gridengine import FakeGridEngine
+from tests.support.grid_world import GridWorld, metajob_text
+from tests.support.gur_runner import Said
+from tests.support.sshd_world import SshUser
 
 pytestmark = pytest.mark.integration
 CLOCK = SystemClock()

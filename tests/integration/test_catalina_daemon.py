@@ -22,18 +22,18 @@ from typing import Any
 
 import pytest
 
-from gridio.authority import Authority
-from gridio.clock import SystemClock
-from gridio.ids import RandomIds
-from local_sched.catalina.session import SOCKET_VARIABLE
-from local_sched.cli import run_command
-from tests.shared_data import CHECKOUT
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.authority import Authority
+from gridtravel.local_sched.catalina.main import run_command
+from gridtravel.local_sched.catalina.session import SOCKET_VARIABLE
+from tests.support.shared_data import CHECKOUT
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for the peer of a socket"),
 ]
-PATIENCE_S = 60
+PATIENCE_S = 180
 IS_ROOT = os.getuid() == 0
 ME = pwd.getpwuid(os.getuid()).pw_name
 
@@ -67,7 +67,7 @@ run_as = "daemon"
 
 AS_NOBODY = """
 import contextlib, io, json, os, sys
-from local_sched.cli import run_command
+from gridtravel.local_sched.catalina.main import run_command
 
 def said(words):
     out, err = io.StringIO(), io.StringIO()
@@ -109,7 +109,14 @@ class Lab:
         """Start the daemon and wait until it serves."""
         log = (self.folder / "log").open("a")
         self._daemon = subprocess.Popen(
-            [sys.executable, "-m", "gurd.cli", "agent", "--config", str(self.folder / "site.toml")],
+            [
+                sys.executable,
+                "-m",
+                "gridtravel.gurd.cli",
+                "agent",
+                "--config",
+                str(self.folder / "site.toml"),
+            ],
             cwd=CHECKOUT,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-import travel_agent.coupled
-from travel_agent.coupled.reference import verify
-from travel_agent.coupled.stepping import STEPS_PER_YEAR
+import gridtravel.travel_agent.demo.coupled
+from gridtravel.travel_agent.demo.coupled.reference import verify
+from gridtravel.travel_agent.demo.coupled.stepping import STEPS_PER_YEAR
 
 pytestmark = pytest.mark.integration
-PROGRAMS = Path(travel_agent.coupled.__file__).parent
-PATIENCE_S = 60
+PROGRAMS = Path(gridtravel.travel_agent.demo.coupled.__file__).parent
+PATIENCE_S = 180
 
 
 def _free_contact() -> str:

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from tests.shared_data import CHECKOUT
+from tests.support.shared_data import CHECKOUT
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
 ]
-PATIENCE_S = 60
+PATIENCE_S = 180
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def _processes(place: Path) -> list[int]:
 
 def _start(place: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "travel_agent.cli", "demo", *options],
+        [sys.executable, "-m", "gridtravel.travel_agent.cli.main", "demo", *options],
         cwd=CHECKOUT,
         env={**os.environ, "TMPDIR": str(place)},
         stdout=subprocess.PIPE,
@@ -69,7 +69,7 @@ def _start(place: Path, *options: str) -> subprocess.Popen[str]:
 def _gur(found: dict[str, Any], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Another command of the user's, in another terminal."""
     return subprocess.run(
-        [sys.executable, "-m", "travel_agent.cli", *arguments],
+        [sys.executable, "-m", "gridtravel.travel_agent.cli.main", *arguments],
         cwd=CHECKOUT,
         env={**os.environ, "GUR_CONFIG": found["GUR_CONFIG"], "GUR_STATE": found["GUR_STATE"]},
         capture_output=True,

@@ -14,19 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import UnavailableError
-from gridio.clock import SystemClock
-from gridio.ids import RandomIds
-from tests.shared_data import CHECKOUT
-from travel_agent.demo_grid import demo_grid
-from travel_agent.demo_sites import DEMO_SITES
-from travel_agent.grid_config import load_grid_config
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.travel_agent.demo.grid import demo_grid
+from gridtravel.travel_agent.demo.sites import DEMO_SITES
+from gridtravel.travel_agent.sites.config import load_grid_config
+from tests.support.grid_world import kill_site
+from tests.support.shared_data import CHECKOUT
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
 ]
-PATIENCE_S = 30
+PATIENCE_S = 180
 
 STUBBORN_DAEMON = """
 import os, signal, socket, subprocess, sys, time
@@ -41,9 +42,9 @@ time.sleep(600)
 
 HOST = """
 import sys, time
-from gridio.clock import SystemClock
-from gridio.ids import RandomIds
-from travel_agent.demo_grid import demo_grid, interruptible
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.travel_agent.demo.grid import demo_grid, interruptible
 with interruptible(), demo_grid(SystemClock(), RandomIds(), daemon=sys.argv[1:]) as grid:
     print(grid.folder.root, *grid.endpoints.values(), flush=True)
     time.sleep(600)
@@ -140,7 +141,7 @@ def test_a_site_can_be_killed_and_started_again(tmp_path: Path, marker: str) -> 
     """The same site, another process, and its new endpoint is known."""
     with demo_grid(SystemClock(), RandomIds(), daemon=_daemon(tmp_path, "tame")) as grid:
         before = grid.endpoints["purdue"]
-        grid.kill_site("purdue")
+        kill_site(grid, "purdue", _marked(marker))
         assert not _is_served(before)
         grid.start_sites(["purdue"])
         assert _is_served(grid.endpoints["purdue"])
@@ -213,7 +214,7 @@ def test_a_keeper_that_is_killed_takes_the_grid_along(tmp_path: Path, marker: st
         keeper = next(
             pid
             for pid in _marked(marker)
-            if b"demo_keeper.py" in Path("/proc", str(pid), "cmdline").read_bytes()
+            if b"keeper.py" in Path("/proc", str(pid), "cmdline").read_bytes()
         )
         os.kill(keeper, signal.SIGKILL)
     assert not folder.exists()

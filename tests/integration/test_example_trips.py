@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from gridio.clock import SystemClock
-from gridio.ids import RandomIds
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.travel_agent.demo.grid import DemoGrid, demo_grid
+from gridtravel.travel_agent.demo.pictures import draw, render, simulate
 from tests.unit.test_picture_programs import read_png
-from travel_agent.demo_grid import DemoGrid, demo_grid
-from travel_agent.pictures import draw, render, simulate
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(sys.platform != "linux", reason="the demonstration grid is Linux's"),
 ]
-PATIENCE_S = 100
+PATIENCE_S = 250
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ class Laptop:
     def gur(self, *words: str) -> str:
         """Standard output of a command that ends well."""
         done = subprocess.run(
-            [sys.executable, "-m", "travel_agent.cli", *words],
+            [sys.executable, "-m", "gridtravel.travel_agent.cli.main", *words],
             env=self._environment,
             capture_output=True,
             text=True,
@@ -87,8 +87,8 @@ def test_a_plate_is_heated_at_one_site_and_drawn_at_another(laptop: Laptop, tmp_
     field = simulate.plate()
     for _ in range(600):
         field = simulate.advance(field)
-    assert read_png(tmp_path / "home" / "draw" / "plate.png") == draw.picture(field)
-    note = json.loads((tmp_path / "home" / "simulate" / "field.json").read_text())
+    assert read_png(tmp_path / "home" / trip["name"] / "draw" / "plate.png") == draw.picture(field)
+    note = json.loads((tmp_path / "home" / trip["name"] / "simulate" / "field.json").read_text())
     assert note["site"] == "datastar"
     assert laptop.gur_json("status", trip["trip"])["state"] == "COMPLETED"
 
@@ -102,7 +102,7 @@ def test_a_picture_is_computed_where_it_can_start_first(laptop: Laptop, tmp_path
     laptop.gur("watch", trip["trip"])
     laptop.gur("fetch", trip["trip"], "--to", str(tmp_path / "home"))
     scene = render.read_scene(home / "scene.json")
-    picture = read_png(tmp_path / "home" / "purduesp" / "mirrors.png")
+    picture = read_png(tmp_path / "home" / trip["name"] / "purduesp" / "mirrors.png")
     assert picture == render.picture(scene, 160)
 
 

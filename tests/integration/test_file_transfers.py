@@ -10,13 +10,13 @@ from typing import Final, cast
 
 import pytest
 
-from gridcore.errors import ConflictError, UnavailableError
-from gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
-from gridio.connections import SiteConnection
-from tests.file_areas import an_area
-from tests.grid_world import GridWorld
-from tests.sshd_world import SshUser
-from travel_agent.transfers import checksum_of, receive_file, send_file
+from gridtravel.gridcore.errors import ConflictError, UnavailableError
+from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.travel_agent.running.staging import checksum_of, receive_file, send_file
+from tests.support.file_areas import an_area
+from tests.support.grid_world import GridWorld
+from tests.support.sshd_world import SshUser
 
 pytestmark = pytest.mark.integration
 

@@ -13,16 +13,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.itineraries import Itinerary, TripState
-from gridcore.metajobs import Metajob
-from gridcore.reservations import ReservationState
-from gridio.clock import SystemClock
-from tests.grid_world import SITES, USERS, GridWorld, metajob_text
-from travel_agent.booking import ATTEMPTS_MAX
-from travel_agent.metajob_files import parse_metajob
-from travel_agent.news import News, Step
-from travel_agent.searches import SearchChoice
-from travel_agent.trials import TRIALS_MAX
+from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
+from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.booking.two_phase import ATTEMPTS_MAX
+from gridtravel.travel_agent.choices import SearchChoice
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from gridtravel.travel_agent.news import News, Step
+from gridtravel.travel_agent.search.trials import TRIALS_MAX
+from tests.support.grid_world import SITES, USERS, GridWorld, metajob_text
 
 pytestmark = pytest.mark.integration
 

@@ -9,20 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import (
+from gridtravel.gridcore.errors import (
     InputError,
     UnavailableError,
 )
-from gridio.connections import IdentityNotProvenError
-from gridio.rpc.client import GrpcSite
-from gridio.rpc.front_door import LocalSocket, login_of_uid
-from gridio.rpc.server import GridServer
-from tests.rpc_scenes import (
-    Scene,
-    a_scene,
-    identify_by_map,
-    refused,
-)
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.rpc.server.front_door import LocalSocket, login_of_uid
+from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.sites.connections import IdentityNotProvenError
+from tests.support.rpc_scenes import Scene, a_scene, identify_by_map, refused
 
 pytestmark = pytest.mark.integration
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from local_sched.resource_managers import host
-from local_sched.resource_managers.base import EndReason, TaskEventKind
-from local_sched.resource_managers.task_records import ENDED, write_record
-from tests.host_tasks import script
-from tests.resource_manager_worlds import HostWorld, Listener
+from gridtravel.local_sched.resource_managers import host
+from gridtravel.local_sched.resource_managers.base import EndReason, TaskEventKind
+from gridtravel.local_sched.resource_managers.supervised.task_records import ENDED, write_record
+from tests.support.host_tasks import script
+from tests.support.resource_manager_worlds import HostWorld, Listener
 
 pytestmark = pytest.mark.integration
 FAILURES = 3

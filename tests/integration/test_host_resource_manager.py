@@ -15,15 +15,21 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError, NotAuthorisedError
-from gridio.clock import SystemClock
-from local_sched.resource_managers.base import EndReason, Launch, OutputStream, TaskEventKind
-from local_sched.resource_managers.cpu_share import CgroupShares, CpuShareKind, detect
-from local_sched.resource_managers.host import HostResourceManager, detected_nodes
-from local_sched.resource_managers.processes import process_stat
-from local_sched.resource_managers.run_accounts import RunAs, resolve_account
-from tests.host_tasks import command, numbers_in, run, script, text_of, until
-from tests.resource_manager_worlds import PATIENCE_S, HostWorld, Listener, read_all
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.local_sched.resource_managers.base import (
+    EndReason,
+    Launch,
+    NodeDescription,
+    OutputStream,
+    TaskEventKind,
+)
+from gridtravel.local_sched.resource_managers.cpu_share import CgroupShares, CpuShareKind, detect
+from gridtravel.local_sched.resource_managers.host import HostResourceManager
+from gridtravel.local_sched.resource_managers.supervised.processes import process_stat
+from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs, resolve_account
+from tests.support.host_tasks import command, numbers_in, run, script, text_of, until
+from tests.support.resource_manager_worlds import PATIENCE_S, HostWorld, Listener, read_all
 
 pytestmark = pytest.mark.integration
 
@@ -226,7 +232,10 @@ async def test_a_login_the_machine_does_not_know_is_refused(
 async def test_a_demonstration_runs_everybody_as_the_daemon(tmp_path: Path) -> None:
     """With run_as = daemon a declared login needs no account, and HOME is the sandbox."""
     manager = HostResourceManager(
-        root=tmp_path, clock=SystemClock(), nodes=detected_nodes(), run_as=RunAs.DAEMON
+        root=tmp_path,
+        clock=SystemClock(),
+        nodes=(NodeDescription(name="n-1"),),
+        run_as=RunAs.DAEMON,
     )
     await manager.launch(
         Launch(job_id="j1", login="no-such-login", argv=("sh", "-c", "echo $HOME; id -u"))

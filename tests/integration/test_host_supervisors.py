@@ -12,23 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import NotFoundError
-from gridio.clock import SystemClock
-from local_sched.resource_managers.base import EndReason, OutputStream, TaskEventKind
-from local_sched.resource_managers.processes import identity, process_stat
-from local_sched.resource_managers.spawning import spawn_supervisor
-from tests.host_tasks import command, numbers_in, run, script, until
-from tests.resource_manager_worlds import HostWorld, Listener, own_login
+from gridtravel.gridcore.errors import NotFoundError
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.local_sched.resource_managers.base import EndReason, OutputStream, TaskEventKind
+from gridtravel.local_sched.resource_managers.supervised.processes import identity, process_stat
+from gridtravel.local_sched.resource_managers.supervised.spawning import spawn_supervisor
+from tests.support.host_tasks import command, numbers_in, run, script, until
+from tests.support.resource_manager_worlds import HostWorld, Listener, own_login
 
 pytestmark = pytest.mark.integration
 
 DAEMON = """
 import asyncio, json, sys
 from pathlib import Path
-from gridio.clock import SystemClock
-from local_sched.resource_managers.base import Launch
-from local_sched.resource_managers.cpu_share import CgroupShares, CpuShareKind, detect
-from local_sched.resource_managers.host import HostResourceManager
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.local_sched.resource_managers.base import Launch
+from gridtravel.local_sched.resource_managers.cpu_share import CgroupShares, CpuShareKind, detect
+from gridtravel.local_sched.resource_managers.host import HostResourceManager
 
 async def main():
     manager = HostResourceManager(root=Path(sys.argv[1]), clock=SystemClock(), nodes=())
@@ -190,6 +190,31 @@ async def test_damaged_records_lose_one_task_and_not_the_daemon(
         world.manager.output_path("j1", OutputStream.STDOUT)
     await world.manager.forget("j1")
     assert await world.manager.recover() == [ended]
+
+
+async def test_a_daemon_that_died_before_it_took_an_order_starts_again(
+    world: HostWorld, tmp_path: Path
+) -> None:
+    """Of a launch that was cut off between the folder and its first record nothing was started, and
+    the same order may come again.
+    """
+    (tmp_path / "control" / "active" / "j1").mkdir()
+    await world.reopen()
+    assert await world.manager.recover() == []
+    ended = await run(world, command("j1", "true"))
+    assert ended.exit_code == 0
+
+
+async def test_an_order_that_the_disk_lost_is_a_lost_task(world: HostWorld, tmp_path: Path) -> None:
+    """A task whose other records show that it was launched is never launched again."""
+    await run(world, command("j1", "true"))
+    folder = tmp_path / "control" / "active" / "j1"
+    for name in ("launch.json", "ended.json"):
+        (folder / name).unlink()
+    await world.reopen()
+    (lost,) = await world.manager.recover()
+    assert lost.kind is TaskEventKind.LOST
+    assert "gone" in lost.message
 
 
 async def test_polling_replaces_what_the_kernel_lacks(

@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from gridcore.reservations import ReservationState
-from gridio.clock import SystemClock
-from tests.grid_world import SIDE_BY_SIDE, GridWorld, metajob_text, until
-from tests.gur_runner import PATIENCE_S, Said
-from tests.shared_data import CHECKOUT
-from travel_agent.entry import EXIT_INTERRUPTED
-from travel_agent.rendering import resumed_json
+from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.cli.interrupts import EXIT_INTERRUPTED
+from gridtravel.travel_agent.output.rendering import resumed_json
+from tests.support.grid_world import SIDE_BY_SIDE, GridWorld, metajob_text, until
+from tests.support.gur_runner import PATIENCE_S, Said
+from tests.support.shared_data import CHECKOUT
+from tests.support.speed import at_this_speed
 
 pytestmark = pytest.mark.integration
 
@@ -31,8 +32,8 @@ message is gone through where no process has to be started: tests/sim/test_booki
 """
 STOPS_ITSELF = """
 import signal, sys
-from tests.gur_process import arm
-from travel_agent.cli import main
+from tests.support.gur_process import arm
+from gridtravel.travel_agent.cli.main import main
 arm("planned", 1, signal.SIGSTOP)
 sys.argv = sys.argv[1:]
 main()
@@ -166,7 +167,7 @@ def test_sites_settle_a_trip_whose_laptop_never_comes_back(grid: GridWorld, tmp_
     """Without any resume: what was not decided is absent when the holds' lifetime is over, and what
     was decided is whole, though one site was never told.
     """
-    start = SystemClock().now() + 8
+    start = SystemClock().now() + at_this_speed(8)
     steps = [("held", 1), ("held", 2), ("decided", 1), ("committed", 1)]
     laptops = book_all(grid, tmp_path, signal.SIGKILL, (start, start + 3600), steps)
     for step in steps[:3]:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from gridio.journal import JournalLocked
-from gridio.journal_file import read_records
-from gridio.journal_sqlite import SqliteJournal
+from gridtravel.gridio.journal.contract import JournalLocked
+from gridtravel.gridio.journal.sqlite import SqliteJournal
+from gridtravel.gridio.journal.sqlite_file import read_records
 
 pytestmark = pytest.mark.integration
 
@@ -84,8 +84,8 @@ def test_kill_during_compaction_keeps_snapshot_and_tail(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
-        "from gridio.journal import Record\n"
-        "from gridio.journal_sqlite import SqliteJournal\n"
+        "from gridtravel.gridio.journal.contract import Record\n"
+        "from gridtravel.gridio.journal.sqlite import SqliteJournal\n"
         "async def run():\n"
         "    journal = SqliteJournal(Path(sys.argv[1]))\n"
         "    while True:\n"

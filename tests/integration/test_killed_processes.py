@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from simulator.processes.rounds import Trouble, plan_round
+from gridtravel.simulator.processes.rounds import Trouble, plan_round
 
 pytestmark = pytest.mark.integration
 SEED = 3
+PATIENCE_S = 280
 PARTS = (range(0, 4), range(4, 7), range(7, 10))
 """Rounds of campaigns on grids of their own, side by side."""
 
@@ -23,10 +24,10 @@ def kills(rounds: range) -> dict[str, Any]:
     words = ["kills", "--seed", f"{SEED}", "--first", f"{rounds.start}", "--json"]
     words += ["--rounds", f"{len(rounds)}"]
     done = subprocess.run(
-        [sys.executable, "-m", "simulator.cli", *words],
+        [sys.executable, "-m", "gridtravel.simulator.cli.main", *words],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr + done.stdout

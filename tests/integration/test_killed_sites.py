@@ -8,21 +8,23 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agents.daemon import JOURNAL_FILE
-from agents.node_agent import CODEC
-from gridcore.calendar_events import ReservationChanged
-from gridcore.errors import UnavailableError
-from gridcore.itineraries import Itinerary, TripState
-from gridcore.jobs import JobState
-from gridcore.metajobs import Metajob
-from gridcore.reservations import ReservationEvent, ReservationState
-from gridio.clock import SystemClock
-from gridio.journal_sqlite import SqliteJournal
-from tests.grid_world import GridWorld, metajob_text, until
-from travel_agent.agent import TravelAgent
-from travel_agent.legs import LegChange, LegOutput
-from travel_agent.metajob_files import parse_metajob
-from travel_agent.news import News, Step
+from gridtravel.agents.daemon import JOURNAL_FILE
+from gridtravel.agents.journal.events import CODEC
+from gridtravel.gridcore.booking.calendar_events import ReservationChanged
+from gridtravel.gridcore.booking.reservations import ReservationEvent, ReservationState
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
+from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridio.journal.sqlite import SqliteJournal
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.agent import TravelAgent
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from gridtravel.travel_agent.news import News, Step
+from gridtravel.travel_agent.running.jobs import LegChange, LegOutput
+from tests.support.grid_world import GridWorld, metajob_text, until
+from tests.support.gur_runner import PATIENCE_S
+from tests.support.speed import at_this_speed
 
 pytestmark = pytest.mark.integration
 CLOCK = SystemClock()
@@ -42,7 +44,7 @@ def a_trip(
         dict.fromkeys(sites, (1, 1)),
         len(sites),
         earliest=now + in_s,
-        latest=now + 600,
+        latest=now + 3600,
         duration_s=duration_s,
         command=["/bin/sh", "-c", command],
         name=name,
@@ -53,7 +55,7 @@ def a_trip(
 async def output_of(agent: TravelAgent, trip: str) -> dict[str, bytes]:
     """Standard output of every leg, followed to the end."""
     found: dict[str, bytes] = {}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         async for item in agent.follow(trip):
             if isinstance(item, LegOutput) and item.stream == "stdout":
                 found[item.leg] = found.get(item.leg, b"") + item.content
@@ -72,7 +74,7 @@ async def texts_of(agent: TravelAgent, trip: Itinerary, grid: GridWorld) -> dict
 async def last_states(agent: TravelAgent, trip: str) -> dict[str, JobState]:
     """The state in which each leg's job ended."""
     found: dict[str, JobState] = {}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         async for item in agent.follow(trip):
             if isinstance(item, LegChange):
                 found[item.leg] = item.view.state
@@ -86,9 +88,14 @@ async def test_legs_run_at_their_time_though_their_site_died_after_the_commit(
     its time, once, together with the other. The same with deaths before, at and after the start.
     """
     async with grid.laptop() as agent:
-        trip = await agent.book(a_trip("echo run; date +%s", in_s=4))
+        trip = await agent.book(a_trip("echo run; date +%s", in_s=at_this_speed(4)))
         often = await agent.book(
-            a_trip("echo began >> began; sleep 4", sites=("gamma",), in_s=3, duration_s=14)
+            a_trip(
+                "echo began >> began; sleep 4",
+                sites=("gamma",),
+                in_s=at_this_speed(3),
+                duration_s=at_this_speed(14),
+            )
         )
         for name in ("beta", "gamma", "gamma", "gamma"):
             grid.kill(name)
@@ -100,7 +107,9 @@ async def test_legs_run_at_their_time_though_their_site_died_after_the_commit(
         assert report.itinerary.state is TripState.COMPLETED
         starts = [job.started_precise for job in report.jobs.values()]
         assert trip.start is not None
-        assert all(each is not None and 0 <= each - trip.start < 2 for each in starts)
+        assert all(
+            each is not None and 0 <= each - trip.start < at_this_speed(2) for each in starts
+        )
         states = await last_states(agent, often.trip_id)
         assert states == {"gamma-machine": JobState.COMPLETED}
         assert await texts_of(agent, often, grid) == {"began": "began\n"}
@@ -113,12 +122,17 @@ async def test_jobs_go_on_while_their_sites_are_dead(grid: GridWorld) -> None:
     """Killed while a job runs: it goes on, and its end and output are found afterwards, be it good
     or bad. A leg whose whole time was slept through does not run late, and does not wait for ever.
     """
+    soon_s = at_this_speed(3)
     async with grid.laptop() as agent:
         line = "echo first; sleep 2; echo second; echo result > file"
-        good = await agent.book(a_trip(line, sites=("beta",), in_s=3, duration_s=12))
+        good = await agent.book(
+            a_trip(line, sites=("beta",), in_s=soon_s, duration_s=at_this_speed(12))
+        )
         line = "sleep 1; echo why >&2; exit 7"
-        bad = await agent.book(a_trip(line, sites=("gamma",), in_s=3, duration_s=8))
-        late = await agent.book(a_trip("echo late", sites=("alpha",), in_s=3, duration_s=1))
+        bad = await agent.book(
+            a_trip(line, sites=("gamma",), in_s=soon_s, duration_s=at_this_speed(8))
+        )
+        late = await agent.book(a_trip("echo late", sites=("alpha",), in_s=soon_s, duration_s=1))
         grid.kill("alpha")
         until(lambda: bool(grid.tasks("beta") and grid.tasks("gamma")), "the tasks run")
         grid.kill("beta")
@@ -151,7 +165,7 @@ async def test_a_site_killed_before_the_commit_and_back_in_time_commits(grid: Gr
             grid.start("beta")
 
     async with grid.laptop() as agent:
-        trip = await agent.book(a_trip("true", in_s=20), listener=listen)
+        trip = await agent.book(a_trip("true", in_s=at_this_speed(20)), listener=listen)
         assert trip.state is TripState.BOOKED
         assert told.count(Step.DECIDED) == 1
         for site in ("alpha", "beta"):
@@ -168,7 +182,7 @@ async def test_a_site_killed_between_hold_and_commit_leaves_no_trip(
     site's own book, and resume says what it found and did.
     """
     # The connection insists as often as ever, and is quicker about it.
-    monkeypatch.setattr("gridio.rpc.channel_wire.RECONNECT_WAIT_S", 0.03)
+    monkeypatch.setattr("gridtravel.gridio.rpc.client.channel_wire.RECONNECT_WAIT_S", 0.03)
     state, metajob = grid.new_state(), a_trip("true", in_s=3)
 
     def listen(news: News) -> None:
@@ -211,8 +225,8 @@ async def test_a_release_that_was_written_down_is_carried_through(grid: GridWorl
         )
         assert grid.tasks("beta")
         grid.start("beta")
-        until(lambda: not grid.tasks("beta"), "its processes are stopped", 10)
-        until(lambda: not grid.active_jobs("beta", trip.trip_id), "its jobs are over", 10)
+        until(lambda: not grid.tasks("beta"), "its processes are stopped")
+        until(lambda: not grid.active_jobs("beta", trip.trip_id), "its jobs are over")
         assert (await agent.cancel(trip.trip_id)).state is TripState.CANCELLED
 
 

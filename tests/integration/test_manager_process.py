@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import GridError, UnavailableError
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
     DeclineRule,
@@ -22,15 +21,16 @@ from gridcore.reservations import (
     ReservationEvent,
     ReservationState,
 )
-from gridio.rpc.client import GrpcSite
-from tests.builders import a_request
-from tests.grid_world import until
-from tests.manager_daemons import (
+from gridtravel.gridcore.errors import GridError, UnavailableError
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from tests.support.builders import a_request
+from tests.support.grid_world import until
+from tests.support.gur_runner import PATIENCE_S
+from tests.support.manager_daemons import (
     AGENTS,
     CLOCK,
     GURD,
     HOUR_S,
-    PATIENCE_S,
     Tree,
     tree_of_daemons,
 )
@@ -101,7 +101,10 @@ async def test_a_manager_killed_in_the_middle_of_a_booking(tree: Tree) -> None:
         committing = asyncio.create_task(north.calendar.commit(hold.reservation_id))
         alpha = next(part for part in hold.parts if part.site == "alpha")
         await asyncio.to_thread(
-            until, lambda: tree.states("alpha")[alpha.reservation_id] is not None, "a commit"
+            until,
+            lambda: tree.states("alpha")[alpha.reservation_id] is not None,
+            "a commit",
+            pass_s=0.02,
         )
         assert tree.end("north", signal.SIGKILL) == -signal.SIGKILL
         committing.cancel()

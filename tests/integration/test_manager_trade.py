@@ -12,11 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationEvent
-from tests.builders import a_request
-from tests.grid_world import until
-from tests.gur_runner import GurProcess, Said
-from tests.manager_daemons import AGENTS, CLOCK, Tree, tree_of_daemons
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationEvent,
+)
+from tests.support.builders import a_request
+from tests.support.grid_world import until
+from tests.support.gur_runner import PATIENCE_S, GurProcess, Said
+from tests.support.manager_daemons import AGENTS, CLOCK, Tree, tree_of_daemons
+from tests.support.speed import at_this_speed
 
 pytestmark = pytest.mark.integration
 
@@ -77,7 +83,9 @@ def test_a_region_goes_up_and_the_balance_of_trade_shows_it(
     another site. When they were used, the region owes that site what it gave, in the accounts of
     the parent; they sum to zero.
     """
-    said = tree.gur(gur, "book", a_trip(tmp_path, "wide", "north", 10, 30, 3), "--json")
+    said = tree.gur(
+        gur, "book", a_trip(tmp_path, "wide", "north", 10, at_this_speed(30), 3), "--json"
+    )
     assert said.code == 0, said.err
     trip = json.loads(said.out)
     assert trip["state"] == "BOOKED"
@@ -95,7 +103,7 @@ def test_a_region_goes_up_and_the_balance_of_trade_shows_it(
             if each.get("trade")
         }
 
-    until(lambda: "gamma" in traded()["top"], "the end of the reservation", 90)
+    until(lambda: "gamma" in traded()["top"], "the end of the reservation")
     accounts = traded()["top"]
     assert accounts["gamma"]["lent_node_s"] == 2 * 3
     assert accounts["north"]["borrowed_node_s"] == 2 * 3
@@ -144,10 +152,10 @@ def test_a_manager_is_killed_while_gur_books_through_the_top(
         target=lambda: said.append(tree.gur(gur, "book", path, "--json")), daemon=True
     )
     booking.start()
-    until(lambda: len(tree.states("alpha")) > before["alpha"], "a hold")
+    until(lambda: len(tree.states("alpha")) > before["alpha"], "a hold", pass_s=0.02)
     assert tree.end("top", signal.SIGKILL) == -signal.SIGKILL
     tree.start("top")
-    booking.join(60)
+    booking.join(PATIENCE_S)
     assert said, "gur ends"
     tree.gur(gur, "resume")
 

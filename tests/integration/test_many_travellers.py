@@ -9,13 +9,17 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.calendar_events import ReservationChanged, ReservationGranted, ReservationMoved
-from gridcore.itineraries import Itinerary, TripState
-from gridcore.metajobs import Metajob
-from gridcore.reservations import Reservation, ReservationEvent, ReservationState
-from gridio.clock import SystemClock
-from tests.grid_world import SITES, USERS, GridWorld, metajob_text
-from travel_agent.metajob_files import parse_metajob
+from gridtravel.gridcore.booking.calendar_events import (
+    ReservationChanged,
+    ReservationGranted,
+    ReservationMoved,
+)
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationEvent, ReservationState
+from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
+from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from tests.support.grid_world import SITES, USERS, GridWorld, metajob_text
 
 pytestmark = pytest.mark.integration
 

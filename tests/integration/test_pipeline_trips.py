@@ -9,17 +9,18 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.itineraries import InputWay, Itinerary, TripState
-from gridcore.jobs import JobState
-from gridcore.metajobs import Metajob
-from gridcore.timetext import format_utc
-from gridio.clock import SystemClock
-from tests.grid_world import GridWorld, until
-from travel_agent.composition import open_travel_agent
-from travel_agent.grid_config import load_grid_config
-from travel_agent.legs import LegChange
-from travel_agent.metajob_files import parse_metajob
-from travel_agent.rendering import input_lines
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.gridcore.timing.timetext import format_utc
+from gridtravel.gridcore.trips.itineraries import InputWay, Itinerary, TripState
+from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.composition import open_travel_agent
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from gridtravel.travel_agent.output.rendering import input_lines
+from gridtravel.travel_agent.running.jobs import LegChange
+from gridtravel.travel_agent.sites.config import load_grid_config
+from tests.support.grid_world import GridWorld, until
+from tests.support.speed import at_this_speed
 
 pytestmark = pytest.mark.integration
 CLOCK = SystemClock()
@@ -38,7 +39,9 @@ def a_pipeline(
     transfer_s: int = 4,
     receives: Mapping[str, str] | None = None,
 ) -> Metajob:
-    """Stages of one node as (name, site, shell line); ``receives``: TOML list by stage."""
+    """Stages of one node as (name, site, shell line); ``receives``: TOML list by stage. Both times
+    are those of an idle machine.
+    """
     wanted = receives or {}
     sites = dict.fromkeys(site for _, site, _ in stages)
     machines = "".join(f'[[machines]]\nname = "{site}-machine"\nnodes_max = 4\n' for site in sites)
@@ -49,9 +52,9 @@ def a_pipeline(
         for name, site, line in stages
     )
     text = (
-        f'name = "chain"\nusage_pattern = "pipeline"\nduration = "{duration_s}s"\n'
-        f'transfer = "{transfer_s}s"\nearliest_start = "{format_utc(earliest)}"\n'
-        f'latest_end = "{format_utc(earliest + 3600)}"\n{machines}{tables}'
+        f'name = "chain"\nusage_pattern = "pipeline"\nduration = "{at_this_speed(duration_s)}s"\n'
+        f'transfer = "{at_this_speed(transfer_s)}s"\nearliest_start = "{format_utc(earliest)}"\n'
+        f'latest_end = "{format_utc(earliest + 10 * 3600)}"\n{machines}{tables}'
     )
     return parse_metajob(text, now=CLOCK.now(), zone=ZoneInfo("UTC"), form="toml").metajob
 
@@ -85,7 +88,7 @@ async def test_a_pipeline_moves_its_data_from_site_to_site(grid: GridWorld, tmp_
     also within one; each job starts at its reserved start and knows its neighbours.
     """
     async with grid.laptop() as agent:
-        trip = await agent.book(three(CLOCK.now() + 6))
+        trip = await agent.book(three(CLOCK.now() + at_this_speed(6)))
         assert trip.state is TripState.BOOKED, trip.decline
         assert [leg.name for leg in trip.legs] == ["first", "second", "third"]
         assert [leg.input_by for leg in trip.legs] == [None, InputWay.SITES, InputWay.SITES]
@@ -100,11 +103,11 @@ async def test_a_pipeline_moves_its_data_from_site_to_site(grid: GridWorld, tmp_
         assert states == dict.fromkeys(("first", "second", "third"), JobState.COMPLETED)
         started = {x.leg: x.view.started_precise for x in seen if isinstance(x, LegChange)}
         for leg in trip.legs:
-            assert leg.start <= (started[leg.name] or 0) < leg.start + 3
+            assert leg.start <= (started[leg.name] or 0) < leg.start + at_this_speed(3)
         report = await agent.status(trip.trip_id)
         assert report.itinerary.state is TripState.COMPLETED
         fetched = await agent.fetch(trip.trip_id, tmp_path)
-        assert (tmp_path / "third" / "last").read_text() == "line\n42\ndone\n"
+        assert (tmp_path / trip.name / "third" / "last").read_text() == "line\n42\ndone\n"
         outputs = {
             name: next(path for path in paths if path.name.endswith(".stdout")).read_text()
             for name, paths in fetched.items()
@@ -126,7 +129,7 @@ async def test_a_site_killed_in_the_midst_of_a_handover_goes_on(grid: GridWorld,
     wish = a_pipeline(
         ("first", "alpha", make),
         ("second", "beta", "wc -c < big"),
-        earliest=CLOCK.now() + 6,
+        earliest=CLOCK.now() + at_this_speed(6),
         duration_s=12,
         transfer_s=30,
         receives=handed(second='["big"]'),
@@ -135,7 +138,11 @@ async def test_a_site_killed_in_the_midst_of_a_handover_goes_on(grid: GridWorld,
         trip = await agent.book(wish)
         assert trip.state is TripState.BOOKED, trip.decline
         part = area(grid, trip, "second") / "big.part"
-        until(lambda: part.exists() and part.stat().st_size > 0, "the file is on its way", 60)
+        until(
+            lambda: part.exists() and part.stat().st_size > 0,
+            "the file is on its way",
+            pass_s=0.02,
+        )
         grid.kill(dead)
         arrived = part.stat().st_size if part.exists() else 0
         assert 0 < arrived < size
@@ -145,7 +152,7 @@ async def test_a_site_killed_in_the_midst_of_a_handover_goes_on(grid: GridWorld,
     assert view.state is JobState.COMPLETED, view.reason
     second = trip.leg("second")
     assert second is not None
-    assert second.start <= (view.started_precise or 0) < second.start + 3
+    assert second.start <= (view.started_precise or 0) < second.start + at_this_speed(3)
     assert (area(grid, trip, "second") / "big").stat().st_size == size
     assert not part.exists()
 
@@ -158,7 +165,7 @@ async def test_a_stage_that_fails_takes_the_rest_with_it(grid: GridWorld) -> Non
         ("first", "alpha", "exit 3"),
         ("second", "beta", "touch ran"),
         ("third", "gamma", "touch ran"),
-        earliest=CLOCK.now() + 5,
+        earliest=CLOCK.now() + at_this_speed(5),
     )
     async with grid.laptop() as agent:
         trip = await agent.book(wish)
@@ -178,7 +185,7 @@ async def test_a_pipeline_that_has_begun_is_cancelled_at_once(grid: GridWorld) -
     wish = a_pipeline(
         ("first", "alpha", "sleep 100"),
         ("second", "beta", "true"),
-        earliest=CLOCK.now() + 5,
+        earliest=CLOCK.now() + at_this_speed(5),
         duration_s=120,
         transfer_s=1800,
     )
@@ -216,7 +223,7 @@ async def test_the_laptop_brings_what_no_site_can_fetch(
     wish = a_pipeline(
         ("first", "alpha", FIRST),
         ("second", "beta", SECOND),
-        earliest=CLOCK.now() + 6,
+        earliest=CLOCK.now() + at_this_speed(6),
         transfer_s=6,
         receives=handed(second='[{ source = "out", destination = "in" }, "log"]'),
     )

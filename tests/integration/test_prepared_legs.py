@@ -7,12 +7,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.itineraries import TripState
-from gridcore.jobs import JobState, JobView
-from gridio.clock import SystemClock
-from tests.grid_world import GridWorld, metajob_text
-from travel_agent.legs import LegChange
-from travel_agent.metajob_files import parse_metajob
+from gridtravel.gridcore.jobs.job import JobState, JobView
+from gridtravel.gridcore.trips.itineraries import TripState
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from gridtravel.travel_agent.running.jobs import LegChange
+from tests.support.grid_world import GridWorld, metajob_text
+from tests.support.speed import at_this_speed
 
 pytestmark = pytest.mark.integration
 
@@ -25,13 +26,13 @@ PROGRAM = ["/bin/sh", "-c", "cat program > result"]
 
 async def run(grid: GridWorld, task: str, folder: Path) -> dict[str, JobView]:
     """Book two legs with this preparation, wait for their ends, bring their results home."""
-    now = SystemClock().now()
+    now, lead_s = SystemClock().now(), at_this_speed(LEAD_S)
     text = metajob_text(
         {"alpha": (1, 1), "beta": (1, 1)},
         2,
-        earliest=now + LEAD_S,
-        latest=now + LEAD_S + 600,
-        duration_s=60,
+        earliest=now + lead_s,
+        latest=now + lead_s + 600,
+        duration_s=at_this_speed(60),
         command=PROGRAM,
     ).replace("[task]\n", f"[task]\n{task}\n", 1)
     metajob = parse_metajob(text, now=now, zone=ZoneInfo("UTC"), form="toml").metajob
@@ -51,11 +52,11 @@ async def test_legs_are_prepared_and_meet_before_they_work(grid: GridWorld, tmp_
     views = await run(grid, f"{WORKS}\nbarrier = true", tmp_path)
     assert {view.state for view in views.values()} == {JobState.COMPLETED}
     for leg in ("alpha-machine", "beta-machine"):
-        assert (tmp_path / leg / "result").read_text() == "made\n"
+        assert (tmp_path / "trip" / leg / "result").read_text() == "made\n"
 
 
 async def test_a_leg_that_cannot_be_prepared_does_not_run(grid: GridWorld, tmp_path: Path) -> None:
     """Exit code 126 tells it from a program that failed, and the program has done nothing."""
     views = await run(grid, FAILS, tmp_path)
     assert {(view.state, view.exit_code) for view in views.values()} == {(JobState.FAILED, 126)}
-    assert not any((tmp_path / leg / "result").exists() for leg in views)
+    assert not any((tmp_path / "trip" / leg / "result").exists() for leg in views)

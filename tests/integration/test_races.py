@@ -9,22 +9,24 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.errors import InputError
-from gridcore.itineraries import Itinerary, LegState, TripState
-from gridcore.metajobs import Metajob
-from gridio.clock import SystemClock
-from tests.grid_world import GridWorld, metajob_text
-from travel_agent.agent import TravelAgent
-from travel_agent.metajob_files import parse_metajob
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.trips.itineraries import Itinerary, LegState, TripState
+from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.agent import TravelAgent
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from tests.support.grid_world import GridWorld, metajob_text
 
 pytestmark = pytest.mark.integration
 
 SITES = ("alpha", "beta", "gamma")
 PASS_S = 0.1
-PATIENCE_S = 60
+PATIENCE_S = 180
 
 
-def a_race(mark: Path, *, sites: tuple[str, ...] = SITES, extra: str = "") -> Metajob:
+def a_race(
+    mark: Path, *, sites: tuple[str, ...] = SITES, extra: str = "", duration_s: int = 60
+) -> Metajob:
     """One node anywhere; each copy that runs leaves a line in ``mark``."""
     now = SystemClock().now()
     text = metajob_text(
@@ -32,8 +34,8 @@ def a_race(mark: Path, *, sites: tuple[str, ...] = SITES, extra: str = "") -> Me
         1,
         pattern="single",
         earliest=now,
-        latest=now + 3600,
-        duration_s=60,
+        latest=now + 3540 + duration_s,
+        duration_s=duration_s,
         command=["/bin/sh", "-c", f"echo ran >> {mark}; echo $GRID_SITE > where"],
         extra=f"race = true\n{extra}",
     )
@@ -65,7 +67,7 @@ async def test_exactly_one_copy_runs(grid: GridWorld, tmp_path: Path) -> None:
             assert mark.read_text().count("ran") == turn
             fetched = await agent.fetch(trip.trip_id, tmp_path / str(turn))
             (paths,) = fetched.values()
-            assert (tmp_path / str(turn) / next(iter(fetched)) / "where").is_file()
+            assert (tmp_path / str(turn) / trip.name / next(iter(fetched)) / "where").is_file()
             assert paths
 
 
@@ -82,11 +84,14 @@ async def test_a_race_is_won_while_a_site_is_killed(grid: GridWorld, tmp_path: P
 
 
 async def test_a_race_that_is_called_off_runs_nowhere(grid: GridWorld, tmp_path: Path) -> None:
-    """Cancelled before any copy could start: the machines are full. No copy waits any more."""
+    """Cancelled before any copy could start: the machines are full, and no copy fits before they
+    are. No copy waits any more.
+    """
     mark = tmp_path / "mark"
     async with grid.laptop() as agent:
         full = await agent.book(blocker())
-        trip = await agent.book(a_race(mark, sites=("beta", "gamma")))
+        gap_s = max(leg.start for leg in full.legs) - SystemClock().now()
+        trip = await agent.book(a_race(mark, sites=("beta", "gamma"), duration_s=gap_s + 60))
         cancelled = await agent.cancel(trip.trip_id)
         assert cancelled.state is TripState.CANCELLED
         await agent.cancel(full.trip_id)

@@ -16,26 +16,27 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from gridcore.callers import Caller
-from gridcore.errors import (
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.errors import (
     DeadlineError,
     GridError,
     NotAuthorisedError,
     NotFoundError,
     UnavailableError,
 )
-from gridcore.ports import CalendarPort, SiteDescription
-from gridio.clock import SystemClock
-from gridio.connections import IdentityNotProvenError, UnreachableError
-from gridio.logs import current_request, logging_context
-from gridio.rpc import calls, verbs
-from gridio.rpc.channel_wire import ChannelWire
-from gridio.rpc.client import GrpcSite
-from gridio.rpc.server import GridServer
-from tests.certificate_scenes import a_site, a_user, an_authority
-from tests.fake_calendar_port import FakeCalendarPort
-from tests.fake_services import FakeSite
-from tests.rpc_scenes import (
+from gridtravel.gridcore.ports import CalendarPort, SiteDescription
+from gridtravel.gridio.rpc import verbs
+from gridtravel.gridio.rpc.client.channel_wire import ChannelWire
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.rpc.server import calls
+from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.sites.connections import IdentityNotProvenError, UnreachableError
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.logs import current_request, logging_context
+from tests.support.certificate_scenes import a_site, a_user, an_authority
+from tests.support.fake_calendar_port import FakeCalendarPort
+from tests.support.fake_services import FakeSite
+from tests.support.rpc_scenes import (
     DAY_S,
     RAW_DEADLINE_S,
     SERVER_NAME,
@@ -330,11 +331,11 @@ async def test_requests_are_traced_over_hops(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What one site logs about a refusal carries the id under which its caller logs."""
-    caplog.set_level(logging.INFO, logger="gridio.rpc.calls")
+    caplog.set_level(logging.INFO, logger="gridtravel.gridio.rpc.server.calls")
     seen: list[str] = []
 
     def look(record: logging.LogRecord) -> bool:
-        if record.name == "gridio.rpc.calls":
+        if record.name == "gridtravel.gridio.rpc.server.calls":
             seen.append(current_request())
         return True
 

@@ -11,22 +11,22 @@ import grpc
 import grpc.aio
 import pytest
 
-from gridcore.errors import (
+from gridtravel.gridcore.errors import (
     InputError,
     NotAuthorisedError,
     UnavailableError,
 )
-from gridio.clock import ManualClock, SystemClock
-from gridio.connections import IdentityNotProvenError
-from gridio.credentials import Credential
-from gridio.rpc import verbs
-from gridio.rpc.client import GrpcSite
-from gridio.rpc.server import GridServer
+from gridtravel.gridio.rpc import verbs
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.sites.connections import IdentityNotProvenError
+from gridtravel.gridio.system.clock import ManualClock, SystemClock
+from gridtravel.gridio.trust.credentials import Credential
 from gridwire.v1 import calendar_pb2, site_pb2
-from tests.builders import a_request
-from tests.certificate_scenes import a_site, a_user, an_authority
-from tests.fake_services import FakeSite
-from tests.rpc_scenes import (
+from tests.support.builders import a_request
+from tests.support.certificate_scenes import a_site, a_user, an_authority
+from tests.support.fake_services import FakeSite
+from tests.support.rpc_scenes import (
     DAY_S,
     SERVER_NAME,
     Scene,

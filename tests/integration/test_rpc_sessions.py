@@ -11,22 +11,24 @@ import grpc
 import grpc.aio
 import pytest
 
-from gridcore.callers import Caller
-from gridcore.errors import DeadlineError, InputError, NotFoundError, UnavailableError
-from gridcore.ports import SitePort
-from gridio.clock import SystemClock
-from gridio.rpc import channel_wire, session_client, session_server, verbs
-from gridio.rpc.server import GridServer
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.errors import DeadlineError, InputError, NotFoundError, UnavailableError
+from gridtravel.gridcore.ports import SitePort
+from gridtravel.gridio.rpc import verbs
+from gridtravel.gridio.rpc.client import channel_wire, session_client
+from gridtravel.gridio.rpc.server import session_server
+from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.system.clock import SystemClock
 from gridwire.v1 import calendar_pb2, session_pb2, site_pb2
-from tests.certificate_scenes import a_site
-from tests.fake_services import FakeSite
-from tests.fake_site_port import FakeSitePort
-from tests.rpc_scenes import RAW_DEADLINE_S, SERVER_NAME, Scene, a_scene, identify_by_map
+from tests.support.certificate_scenes import a_site
+from tests.support.fake_services import FakeSite
+from tests.support.fake_site_port import FakeSitePort
+from tests.support.rpc_scenes import RAW_DEADLINE_S, SERVER_NAME, Scene, a_scene, identify_by_map
 
 pytestmark = pytest.mark.integration
 
 HUGE = "x" * (session_server.ANSWER_BYTES_MAX + 1)
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 class WaitingSite(FakeSite):

@@ -12,15 +12,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.itineraries import TripState
-from gridcore.jobs import JobState
-from gridcore.tasks import TaskSpec
-from gridio.clock import SystemClock
-from tests.grid_world import GridWorld
-from travel_agent.legs import LegChange
-from travel_agent.metajob_files import read_metajob_file
-from travel_agent.rendering import report_json, spread_line
-from travel_agent.searches import SearchChoice
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.gridcore.jobs.tasks import TaskSpec
+from gridtravel.gridcore.trips.itineraries import TripState
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.choices import SearchChoice
+from gridtravel.travel_agent.metajob_file.reader import read_metajob_file
+from gridtravel.travel_agent.output.rendering import report_json, spread_line
+from gridtravel.travel_agent.running.jobs import LegChange
+from tests.support.grid_world import GridWorld
+from tests.support.speed import at_this_speed
 
 pytestmark = pytest.mark.integration
 
@@ -58,12 +59,12 @@ async def test_ten_one_and_one_node_really_start_together(
     actual starts is known and told.
     """
     clock = SystemClock()
-    now = clock.now()
+    now, ahead_s = clock.now(), at_this_speed(AHEAD_S)
     path = tmp_path / "sc2004.gur"
     path.write_text(
         FILE.format(
-            start=now + AHEAD_S,
-            end=now + AHEAD_S + 600,
+            start=now + ahead_s,
+            end=now + ahead_s + 600,
             machines=",\n".join(MACHINE.format(site=s, nodes=n) for s, n in SHARES.items()),
         ),
         encoding="utf-8",

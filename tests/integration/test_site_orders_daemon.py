@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from gridio.authority import Authority
-from gridio.clock import SystemClock
-from gridio.ids import RandomIds
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.authority import Authority
 from tests.integration.test_catalina_daemon import IS_ROOT, ME, Lab, Said
 
 pytestmark = [

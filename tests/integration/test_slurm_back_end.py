@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError, UnavailableError
-from gridio.clock import SystemClock
-from local_sched.resource_managers.base import EndReason, OutputStream, TaskEventKind
-from local_sched.resource_managers.slurm import SLURM_JOB, SlurmResourceManager
-from local_sched.resource_managers.slurm_commands import SlurmCommands
-from local_sched.resource_managers.task_records import FENCE
-from tests.batch_worlds import real_system
-from tests.resource_manager_worlds import NODES, Listener, SlurmWorld, read_all
+from gridtravel.gridcore.errors import InputError, UnavailableError
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.local_sched.resource_managers.base import EndReason, OutputStream, TaskEventKind
+from gridtravel.local_sched.resource_managers.slurm import SLURM_JOB, SlurmResourceManager
+from gridtravel.local_sched.resource_managers.slurm_commands import SlurmCommands
+from gridtravel.local_sched.resource_managers.supervised.task_records import FENCE
+from tests.support.batch_worlds import real_system
+from tests.support.resource_manager_worlds import NODES, Listener, SlurmWorld, read_all
 
 pytestmark = pytest.mark.integration
 LONG_S = 600.0

@@ -8,15 +8,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agents.site_config import load_site_config
-from gridcore.errors import InputError
-from gridcore.itineraries import TripState
-from gridcore.jobs import JobState
-from gridio.clock import SystemClock
-from tests.batch_worlds import real_system
-from tests.grid_world import GridWorld, metajob_text
-from travel_agent.legs import LegChange
-from travel_agent.metajob_files import parse_metajob
+from gridtravel.agents.config.site_file import load_site_config
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.gridcore.trips.itineraries import TripState
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from gridtravel.travel_agent.running.jobs import LegChange
+from tests.support.batch_worlds import real_system
+from tests.support.grid_world import GridWorld, metajob_text
 
 pytestmark = pytest.mark.integration
 CLOCK = SystemClock()

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.tasks import StagedFile
-from gridio.connections import SiteConnection
-from tests.file_areas import an_area
-from tests.grid_world import GridWorld
-from travel_agent.news import News, Step
-from travel_agent.staging import fetch_all, files_of, send_all
+from gridtravel.gridcore.jobs.tasks import StagedFile
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.travel_agent.news import News, Step
+from gridtravel.travel_agent.running.staging import fetch_all, files_of, plan_fetch, send_all
+from tests.support.file_areas import an_area
+from tests.support.grid_world import GridWorld
 
 pytestmark = pytest.mark.integration
 
@@ -67,14 +67,11 @@ async def test_many_small_files_there_and_back(
     assert again == 0
 
     async def home() -> list[Path]:
+        plan = await plan_fetch(
+            connection.site, area, None, tmp_path, "home", site="beta", overwrite=False
+        )
         return await fetch_all(
-            connection.site,
-            area,
-            None,
-            tmp_path / "home",
-            place="beta",
-            site="beta",
-            listener=enough,
+            connection.site, area, plan, place="beta", overwrite=False, listener=enough
         )
 
     heard.clear()

@@ -18,13 +18,13 @@ from typing import Final
 
 import pytest
 
-from gridcore.errors import NotAuthorisedError
-from gridio.clock import SystemClock
-from gridio.rpc.front_door import LocalSocket
-from gridio.rpc.server import GridServer
-from tests.fake_services import FakeSite
-from tests.ssh_scenes import identify_login
-from tests.sshd_world import Sshd, SshUser
+from gridtravel.gridcore.errors import NotAuthorisedError
+from gridtravel.gridio.rpc.server.front_door import LocalSocket
+from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.system.clock import SystemClock
+from tests.support.fake_services import FakeSite
+from tests.support.ssh_scenes import identify_login
+from tests.support.sshd_world import Sshd, SshUser
 
 pytestmark = pytest.mark.integration
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import UnavailableError
-from gridio.connections import UnreachableError
-from tests.ssh_scenes import SshScene, a_scene_left_clean, bridges
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridio.sites.connections import UnreachableError
+from tests.support.ssh_scenes import SshScene, a_scene_left_clean, bridges
 
 pytestmark = pytest.mark.integration
 

@@ -13,28 +13,28 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import GridError, NotAuthorisedError, UnavailableError
-from gridio.connections import IdentityNotProvenError, UnreachableError
-from gridio.rpc.front_door import LocalSocket
-from gridio.rpc.server import GridServer
-from gridio.ssh.far_end import start_bridge
-from gridio.ssh.known_hosts import HostKeyChangedError, HostKeyUnknownError
-from gridio.ssh.login import Login
-from gridio.ssh.target import SshTarget
-from tests.grid_world import until
-from tests.ssh_scenes import (
+from gridtravel.gridcore.errors import GridError, NotAuthorisedError, UnavailableError
+from gridtravel.gridio.rpc.server.front_door import LocalSocket
+from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.sites.connections import IdentityNotProvenError, UnreachableError
+from gridtravel.gridio.ssh.far_end import start_bridge
+from gridtravel.gridio.ssh.known_hosts import HostKeyChangedError, HostKeyUnknownError
+from gridtravel.gridio.ssh.login import Login
+from gridtravel.gridio.ssh.target import SshTarget
+from tests.support.grid_world import until
+from tests.support.ssh_scenes import (
     SshScene,
     a_scene_left_clean,
     answering,
     bridges,
     identify_login,
 )
-from tests.sshd_world import LOOPBACK, Sshd, SshUser, write_key
+from tests.support.sshd_world import LOOPBACK, Sshd, SshUser, write_key
 
 pytestmark = pytest.mark.integration
 
-BRIDGE = Path(sys.modules["gridio.ssh.bridge"].__file__ or "")
-CHECKOUT = BRIDGE.parents[2]
+BRIDGE = Path(sys.modules["gridtravel.gridio.ssh.bridge"].__file__ or "")
+CHECKOUT = BRIDGE.parents[3]
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ async def test_agent_holds_the_key(scene: SshScene, tmp_path: Path) -> None:
         until(agent_socket.exists, "the agent")
         environment = {**os.environ, "SSH_AUTH_SOCK": str(agent_socket)}
         add = ["ssh-add", "-q", str(scene.user.key)]
-        await asyncio.to_thread(subprocess.run, add, env=environment, check=True, timeout=20)
+        await asyncio.to_thread(subprocess.run, add, env=environment, check=True, timeout=120)
         scene.user.key.unlink()
         text = scene.user.config.read_text()
         scene.user.config.write_text(text.replace("Agent none", f"Agent {agent_socket}"))
@@ -201,13 +201,14 @@ async def test_gurd_at_the_far_end(scene: SshScene) -> None:
     gurd = scene.sshd.folder / "bin" / "gurd"
     gurd.write_text(
         f"#!/bin/sh\nexec {sys.executable} -c"
-        f" 'import sys; sys.path.insert(0, \"{CHECKOUT}\"); from gurd.entry import main; main()'"
+        f' \'import sys; sys.path.insert(0, "{CHECKOUT}");'
+        " from gridtravel.gurd.entry import main; main()'"
         ' "$@"\n'
     )
     gurd.chmod(0o755)
     connection = scene.connect()
     assert (await connection.calendar.describe()).site == "lab"
-    assert "gurd.entry" in scene.sshd.executed()[-1]
+    assert "gridtravel.gurd.entry" in scene.sshd.executed()[-1]
     await connection.close()
 
 

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import GridError, UnavailableError
-from gridio.clock import SystemClock
-from gridio.connections import IdentityNotProvenError
-from gridio.rpc.front_door import LocalSocket
-from gridio.rpc.server import GridServer
-from gridio.ssh.login import Login
-from gridio.ssh.prompting import Prompt, Prompter
-from gridio.ssh.ssh_site import SshSite
-from gridio.ssh.target import SshTarget
-from tests.fake_services import FakeSite
-from tests.scripted_ssh_server import Script, ScriptedSshServer
-from tests.ssh_scenes import identify_login
+from gridtravel.gridcore.errors import GridError, UnavailableError
+from gridtravel.gridio.rpc.server.front_door import LocalSocket
+from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.sites.connections import IdentityNotProvenError
+from gridtravel.gridio.ssh.login import Login
+from gridtravel.gridio.ssh.prompting import Prompt, Prompter
+from gridtravel.gridio.ssh.ssh_site import SshSite
+from gridtravel.gridio.ssh.target import SshTarget
+from gridtravel.gridio.system.clock import SystemClock
+from tests.support.fake_services import FakeSite
+from tests.support.scripted_ssh_server import Script, ScriptedSshServer
+from tests.support.ssh_scenes import identify_login
 
 pytestmark = pytest.mark.integration
 

@@ -10,17 +10,17 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.itineraries import Itinerary, Transport, TripState
-from gridcore.metajobs import Metajob
-from gridio.clock import SystemClock
-from tests.grid_world import GridWorld, metajob_text
-from tests.sshd_world import SshUser, write_key
-from travel_agent.agent import TravelAgent
-from travel_agent.composition import open_travel_agent
-from travel_agent.grid_config import load_grid_config
-from travel_agent.legs import LegChange
-from travel_agent.metajob_files import parse_metajob
-from travel_agent.transports import TransportChoice
+from gridtravel.gridcore.trips.itineraries import Itinerary, Transport, TripState
+from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.agent import TravelAgent
+from gridtravel.travel_agent.choices import TransportChoice
+from gridtravel.travel_agent.composition import open_travel_agent
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from gridtravel.travel_agent.running.jobs import LegChange
+from gridtravel.travel_agent.sites.config import load_grid_config
+from tests.support.grid_world import GridWorld, metajob_text
+from tests.support.sshd_world import SshUser, write_key
 
 pytestmark = pytest.mark.integration
 CLOCK = SystemClock()

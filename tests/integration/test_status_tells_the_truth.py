@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
-from gridcore.reservations import ReservationState
-from gridio.clock import SystemClock
-from tests.grid_world import GridWorld, metajob_text, until
+from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridio.system.clock import SystemClock
+from tests.support.grid_world import GridWorld, metajob_text, until
+from tests.support.speed import at_this_speed
 
 pytestmark = pytest.mark.integration
 SITES = ("alpha", "beta")
@@ -133,7 +134,7 @@ def test_what_the_sites_settle_among_themselves_is_shown(grid: GridWorld, tmp_pa
     """The laptop was killed before the second site was told to commit, and nobody resumes: when
     the sites have made the trip whole, it is shown as booked.
     """
-    start = SystemClock().now() + 8
+    start = SystemClock().now() + at_this_speed(8)
     file, memory = a_laptop(grid, tmp_path / "laptop", (start, start + 3600))
     said = grid.gur("book", str(file), state=memory, stop_at=("committed", 1, int(signal.SIGKILL)))
     assert said.code == -signal.SIGKILL, said

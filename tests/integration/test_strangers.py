@@ -8,15 +8,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.errors import GridError, NotAuthorisedError
-from gridcore.itineraries import Itinerary
-from gridcore.jobs import JobSpec
-from gridcore.ports import OutputChunk
-from gridcore.reservations import ReservationRequest
-from gridio.clock import SystemClock
-from gridio.connections import SiteConnection
-from tests.grid_world import NOBODY, GridWorld, metajob_text, until
-from travel_agent.metajob_files import parse_metajob
+from gridtravel.gridcore.booking.reservations import ReservationRequest
+from gridtravel.gridcore.errors import GridError, NotAuthorisedError
+from gridtravel.gridcore.jobs.job import JobSpec
+from gridtravel.gridcore.ports import OutputChunk
+from gridtravel.gridcore.trips.itineraries import Itinerary
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from tests.support.grid_world import NOBODY, GridWorld, metajob_text, until
 
 pytestmark = pytest.mark.integration
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import grpc
 import pytest
 
-from gridio.authority import Authority
-from gridio.clock import SystemClock
-from gridio.credentials import Credential, Usage, check_credential
-from gridio.identity import subject_of, subject_of_peer
-from tests.certificate_scenes import HOUR_S, a_site, a_user, an_authority
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.trust.authority import Authority
+from gridtravel.gridio.trust.credentials import Credential, Usage, check_credential
+from gridtravel.gridio.trust.identity import subject_of, subject_of_peer
+from tests.support.certificate_scenes import HOUR_S, a_site, a_user, an_authority
 
 HANDSHAKE_ROUNDS_MAX = 20
 SITE_NAME = "sdsc.sites.grid.internal"
@@ -198,7 +198,7 @@ def _who_am_i(port: int, credential: Credential, server_name: str = SITE_NAME) -
         who_am_i = channel.unary_unary(
             "/Mirror/WhoAmI", request_serializer=bytes, response_deserializer=bytes
         )
-        answer: bytes = who_am_i(b"", timeout=5)
+        answer: bytes = who_am_i(b"", timeout=60)
     return answer.decode()
 
 

@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.reservations import (
     Acceptor,
     Reservation,
     ReservationEvent,
     ReservationRequest,
     TripRef,
 )
-from gridcore.trip_consensus import Outcome
-from gridio.trip_voting import TripVoting
-from tests.builders import a_request
-from tests.grid_world import until
-from tests.manager_daemons import CLOCK, HOUR_S, Tree, tree_of_daemons
+from gridtravel.gridcore.trips.trip_consensus import Outcome
+from gridtravel.gridio.sites.trip_voting import TripVoting
+from tests.support.builders import a_request
+from tests.support.grid_world import until
+from tests.support.manager_daemons import CLOCK, HOUR_S, Tree, tree_of_daemons
 
 pytestmark = pytest.mark.integration
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError
-from gridcore.ladders import EXACT
-from simulator import cli
-from simulator.replay import policy, replay
-from simulator.studies import figure_6_7, figure_8_9, kth
-from simulator.studies.delays import CLASSES, class_of, delays_of
-from simulator.studies.logs import SiteTime, find_log, of_month
-from simulator.studies.registry import STUDIES, study_named
-from simulator.studies.slot_ladders import BEST, FIGURE_4, slots_for
-from simulator.studies.study import Setting, write_claims
-from simulator.swf import ReadingRule, RunTime, TraceJob, read_trace
-from tests.shared_data import shared_path
+from gridtravel.gridcore.capacity.ladders import EXACT
+from gridtravel.gridcore.errors import InputError
+from gridtravel.simulator.cli import main
+from gridtravel.simulator.replay.loop import policy, replay
+from gridtravel.simulator.replay.swf import ReadingRule, RunTime, TraceJob, read_trace
+from gridtravel.simulator.studies import figure_6_7, figure_8_9, kth
+from gridtravel.simulator.studies.delays import CLASSES, class_of, delays_of
+from gridtravel.simulator.studies.logs import SiteTime, find_log, of_month
+from gridtravel.simulator.studies.registry import STUDIES, study_named
+from gridtravel.simulator.studies.slot_ladders import BEST, FIGURE_4, slots_for
+from gridtravel.simulator.studies.study import Setting, write_claims
+from tests.support.shared_data import shared_path
 
 pytest.importorskip("matplotlib", reason="NOT TESTED: pictures need the extra 'lab'")
 
@@ -39,7 +39,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     """Call the entry point as the shell would; its exit code."""
     monkeypatch.setattr(sys, "argv", ["gurlab", "study", *map(str, arguments)])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        main.main()
     return int(ended.value.code or 0)
 
 
@@ -216,7 +216,7 @@ def test_the_list_names_every_study(
     """``gurlab study --list`` tells name, subject and log."""
     monkeypatch.setattr(sys, "argv", ["gurlab", "study", "--list"])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        main.main()
     assert not ended.value.code
     told = capsys.readouterr().out
     assert all(study.name in told and study.log in told for study in STUDIES.values())
@@ -234,7 +234,7 @@ def test_the_list_names_every_study(
         (["imprecise-figure-2", "--out", "FILE/below", "--trace", "FILE"], "cannot be made"),
     ],
 )
-def test_wrong_use_is_said_in_one_line(
+def test_wrong_use_is_said_in_two_lines(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -247,7 +247,7 @@ def test_wrong_use_is_said_in_one_line(
     known = {"OUT": str(tmp_path / "out"), "FILE": str(file), "FILE/below": str(file / "below")}
     assert run(monkeypatch, *(known.get(word, word) for word in arguments)) == 2
     told = capsys.readouterr().err
-    assert told.count("\n") == 1
+    assert told.count("\n") == 2
     assert words in told
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from simulator.replay import NAMED_PREFIX, TieRule, policy, replay
-from simulator.swf import Trace, TraceJob, read_trace
-from tests.shared_data import shared_path
+from gridtravel.simulator.replay.loop import NAMED_PREFIX, TieRule, policy, replay
+from gridtravel.simulator.replay.swf import Trace, TraceJob, read_trace
+from tests.support.shared_data import shared_path
 
 SLICE_JOBS = 5_000
 

@@ -10,10 +10,10 @@ from functools import cache
 
 import pytest
 
-from gridcore.instants import Instant
-from simulator.replay import TieRule, policy, replay
-from simulator.swf import Trace, read_trace
-from tests.shared_data import shared_path
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.simulator.replay.loop import TieRule, policy, replay
+from gridtravel.simulator.replay.swf import Trace, read_trace
+from tests.support.shared_data import shared_path
 
 LOGS = {"kth": ("KTH-SP2-1996-2.1-cln.swf.gz", 100), "sp2": ("SDSC-SP2-1998-4.2-cln.swf.gz", 128)}
 

@@ -9,10 +9,15 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.calendar_events import CalendarEvent
-from gridcore.calendars import Calendar
-from gridcore.reservations import Reservation, ReservationEvent, ReservationState, TripRef
-from tests.builders import a_calendar, a_request, carry_out
+from gridtravel.gridcore.booking.calendar_events import CalendarEvent
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import (
+    Reservation,
+    ReservationEvent,
+    ReservationState,
+    TripRef,
+)
+from tests.support.builders import a_calendar, a_request, carry_out
 
 NODES = 6
 SECONDS = range(50, 180)

@@ -10,9 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from gridcore.calendar_events import RequestBuried
-from gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.calendar_events import RequestTombstoned
+from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
     DeclineRule,
@@ -20,7 +19,8 @@ from gridcore.reservations import (
     ReservationRequest,
     ReservationState,
 )
-from tests.calendar_world import (
+from gridtravel.gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
+from tests.support.calendar_world import (
     CLASSES,
     NOW_MAX,
     RULES,
@@ -175,7 +175,7 @@ class CalendarMachine(CalendarWorld):
         self.carry_out(events)
         found = self.model.heard(by, request_id)
         if found is None:
-            self.model.buried.setdefault((by, request_id), self.now)
+            self.model.tombstoned.setdefault((by, request_id), self.now)
         elif self.model.entries[found[0]].is_live:
             self.model.end_entry(found[0], "RELEASED", self.now)
 
@@ -185,9 +185,9 @@ class CalendarMachine(CalendarWorld):
         """A release that overtakes its request: the request never books or changes anything."""
         events = self.calendar.decide_release_request(request.request_id, owner, self.now)
         self.carry_out(events)
-        assert isinstance(events[0], RequestBuried)
+        assert isinstance(events[0], RequestTombstoned)
         assert self.calendar.decide_release_request(request.request_id, owner, self.now) == ()
-        self.model.buried[owner, request.request_id] = self.now
+        self.model.tombstoned[owner, request.request_id] = self.now
         answer, events = self.calendar.decide_reserve(request, owner, 5, self.now)
         assert isinstance(answer, Decline)
         assert (answer.rule, events) == (DeclineRule.FINISHED, ())
@@ -343,8 +343,8 @@ class CalendarMachine(CalendarWorld):
         }
         finished = {k: one.finished_at for k, one in self.model.entries.items() if not one.is_live}
         assert self.calendar.finished_at == finished
-        assert self.calendar.buried == self.model.buried
-        stones = [*finished.values(), *self.model.buried.values()]
+        assert self.calendar.tombstoned == self.model.tombstoned
+        stones = [*finished.values(), *self.model.tombstoned.values()]
         assert self.calendar.oldest_tombstone() == min(stones, default=None)
         firm = [one.end for one in self.model.entries.values() if one.state == "COMMITTED"]
         assert self.calendar.next_end() == min(firm, default=None)
@@ -362,7 +362,7 @@ class CalendarMachine(CalendarWorld):
         for name, profile in self.calendar.free.items():
             seconds = range(max(self.now, profile.origin), NOW_MAX + RULES.horizon_s + 60)
             free = [profile.free_at(second) for second in seconds]
-            assert free == [self.model.room[name][second] for second in seconds]
+            assert free == [self.model.availability[name][second] for second in seconds]
 
     @invariant()
     def nothing_is_promised_twice(self) -> None:

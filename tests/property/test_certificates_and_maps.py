@@ -8,11 +8,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.errors import GridError, InputError
-from gridio.credentials import Credential, check_credential
-from gridio.gridmap import GridMap, grid_map_entry, parse_grid_map, render_grid_map
-from gridio.identity import GridIdentity, Role, read_certificate
-from tests.certificate_scenes import NOW, a_user, an_authority
+from gridtravel.gridcore.errors import GridError, InputError
+from gridtravel.gridio.trust.credentials import Credential, check_credential
+from gridtravel.gridio.trust.gridmap import GridMap, grid_map_entry, parse_grid_map, render_grid_map
+from gridtravel.gridio.trust.identity import GridIdentity, Role, read_certificate
+from tests.support.certificate_scenes import NOW, a_user, an_authority
 
 ACCOUNTS = st.text(string.ascii_letters + string.digits + "_", min_size=1, max_size=12)
 PRINTABLE = st.characters(exclude_categories=["C", "Z"], include_characters=" ")

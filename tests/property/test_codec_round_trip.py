@@ -14,20 +14,22 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.errors import InputError
-from gridcore.ports import FileStatus, OutputChunk, SiteDescription
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
     Reservation,
     ReservationRequest,
     ReservationState,
 )
-from gridcore.summaries import CalendarSummary, SummaryDelta
-from gridcore.trip_consensus import AcceptorAnswer, VoteQuestion
-from gridio.rpc import codec, codec_calendar, codec_site, codec_votes
-from gridwire.v1 import calendar_pb2, common_pb2, site_pb2
-from tests import wire_values
+from gridtravel.gridcore.booking.summaries import CalendarSummary, SummaryDelta
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.ports import CalendarPort, FileStatus, OutputChunk, SiteDescription
+from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
+from gridtravel.gridio.rpc.codec import calendar_messages, reservations, site_messages, votes
+from gridtravel.gridio.rpc.port_verbs import PORT_VERBS, PortVerb
+from gridtravel.gridio.sites.forwarding import call
+from gridwire.v1 import site_pb2
+from tests.support import wire_values
 
 NOW = 1_700_000_000
 
@@ -40,13 +42,15 @@ def carried(message: Message) -> Any:
 @given(wire_values.requests())
 def test_requests(request: ReservationRequest) -> None:
     """A reservation request, with or without trip, budget and replaced reservation."""
-    assert codec.decode_request(carried(codec.encode_request(request))) == request
+    assert reservations.REQUEST.decode(carried(reservations.REQUEST.encode(request))) == request
 
 
 @given(st.one_of(wire_values.reservations(NOW), wire_values.declines))
 def test_answers(answer: Reservation | Decline) -> None:
     """An entry of a book or a refusal, seen at the same moment by equal clocks."""
-    assert codec.decode_answer(carried(codec.encode_answer(answer, NOW)), NOW) == answer
+    assert (
+        reservations.decode_answer(carried(reservations.encode_answer(answer, NOW)), NOW) == answer
+    )
 
 
 @given(
@@ -63,7 +67,8 @@ def test_lifetimes_survive_wrong_clocks(
     """
     answered_at = NOW + waited_s
     asked_at = answered_at - skew_s - travelled_s
-    seen = codec.decode_reservation(codec.encode_reservation(hold, answered_at), asked_at)
+    message = reservations.encode_answer(hold, answered_at)
+    seen = reservations.decode_reservation(message.reservation, asked_at)
     assert hold.hold_expires_at is not None
     assert seen.hold_expires_at is not None
     lives_s = max(0.0, hold.hold_expires_at - answered_at)
@@ -74,85 +79,83 @@ def test_lifetimes_survive_wrong_clocks(
 @given(wire_values.vote_questions, wire_values.vote_answers)
 def test_votes(question: VoteQuestion, answer: AcceptorAnswer) -> None:
     """A question to an acceptor and its answer arrive as they were sent."""
-    assert (
-        codec_votes.decode_vote_question(carried(codec_votes.encode_vote_question(question)))
-        == question
-    )
-    assert codec_votes.decode_vote_answer(carried(codec_votes.encode_vote_answer(answer))) == answer
+    assert votes.QUESTION.decode(carried(votes.QUESTION.encode(question))) == question
+    assert votes.decode_vote_answer(carried(votes.encode_vote_answer(answer))) == answer
 
 
 @given(st.one_of(wire_values.summaries, wire_values.deltas))
 def test_news(news: CalendarSummary | SummaryDelta) -> None:
     """What a subscription brings."""
-    assert codec_calendar.decode_news(carried(codec_calendar.encode_news(news))) == news
+    assert calendar_messages.NEWS.decode(carried(calendar_messages.NEWS.encode(news))) == news
 
 
 @given(wire_values.descriptions)
 def test_descriptions(description: SiteDescription) -> None:
     """What a site tells of itself, to the last bit of its clock."""
-    message = carried(codec_calendar.encode_description(description))
-    assert codec_calendar.decode_description(message) == description
+    message = carried(calendar_messages.DESCRIPTION.encode(description))
+    assert calendar_messages.DESCRIPTION.decode(message) == description
 
 
 @given(st.lists(wire_values.requests(), max_size=3))
 def test_inquiries(requests: list[ReservationRequest]) -> None:
     """Several windows in one call."""
-    message = carried(codec_calendar.encode_inquiry(requests))
-    assert codec_calendar.decode_inquiry(message) == requests
+    asked = call(CalendarPort.inquire, requests)
+    words = PORT_VERBS["inquire"].words
+    assert words.call(carried(words.message(asked))) == asked
 
 
 @given(st.lists(st.one_of(wire_values.availabilities, wire_values.declines), max_size=3))
 def test_inquiry_answers(answers: list[Availability | Decline]) -> None:
     """One answer a window, in order; another number of answers is refused."""
-    message = carried(codec_calendar.encode_answers(answers))
-    assert codec_calendar.decode_answers(message, len(answers)) == answers
+    answer = PORT_VERBS["inquire"].answer
+    assert answer.decode(carried(answer.encode(answers, NOW)), NOW) == answers
+    calendar_messages.check_number(answers, len(answers))
     with pytest.raises(InputError, match="answers"):
-        codec_calendar.decode_answers(message, len(answers) + 1)
+        calendar_messages.check_number(answers, len(answers) + 1)
 
 
 @given(st.one_of(wire_values.jobs, wire_values.declines))
 def test_submissions(answer: Any) -> None:
     """A job with its command, or a refusal."""
-    message = carried(codec_site.encode_submission(answer))
-    assert codec_site.decode_submission(message) == answer
+    message = carried(site_messages.SUBMISSION.encode(answer))
+    assert site_messages.SUBMISSION.decode(message) == answer
 
 
 @given(wire_values.files, wire_values.chunks)
 def test_files(status: FileStatus, chunk: OutputChunk) -> None:
     """A file's status and a piece of its content."""
-    assert codec_site.decode_file(carried(codec_site.encode_file(status))) == status
-    (message,) = codec_site.encode_chunks(chunk)
-    assert codec_site.decode_chunk(carried(message)) == chunk
+    assert site_messages.FILE.decode(carried(site_messages.FILE.encode(status))) == status
+    (piece,) = site_messages.cut(chunk)
+    assert site_messages.CHUNK.decode(carried(site_messages.CHUNK.encode(piece))) == chunk
 
 
-@given(st.integers(0, 3 * codec_site.CHUNK_BYTES_MAX))
+@given(st.integers(0, 3 * site_messages.CHUNK_BYTES_MAX))
 def test_large_chunks(size: int) -> None:
     """A large piece is cut into messages that fit, without a gap and without an overlap."""
     at = 7
-    for message in codec_site.encode_chunks(OutputChunk(offset=7, content=bytes(size))):
-        assert message.offset == at
-        assert len(message.content) <= codec_site.CHUNK_BYTES_MAX
-        at += len(message.content)
+    for piece in site_messages.cut(OutputChunk(offset=7, content=bytes(size))):
+        assert piece.offset == at
+        assert len(piece.content) <= site_messages.CHUNK_BYTES_MAX
+        at += len(piece.content)
     assert at == 7 + size
 
 
 @given(wire_values.json_values)
 def test_query_answers(value: object) -> None:
     """Whatever JSON can say."""
-    assert codec_site.decode_json(codec_site.encode_json(value)) == value
+    assert site_messages.decode_json(site_messages.encode_json(value)) == value
+
+
+def answers_of(meant: PortVerb) -> Callable[[Any], object]:
+    """Reads the answer of a verb."""
+    return lambda message: meant.answer.decode(message, NOW)
 
 
 DECODERS: list[tuple[type[Message], Callable[[Any], object]]] = [
-    (common_pb2.ReservationRequest, codec.decode_request),
-    (common_pb2.ReservationOrDecline, lambda message: codec.decode_answer(message, NOW)),
-    (calendar_pb2.CalendarNews, codec_calendar.decode_news),
-    (calendar_pb2.SiteDescription, codec_calendar.decode_description),
-    (calendar_pb2.InquireRequest, codec_calendar.decode_inquiry),
-    (calendar_pb2.InquireReply, lambda message: codec_calendar.decode_answers(message, 1)),
-    (site_pb2.JobSpec, codec_site.decode_spec),
-    (site_pb2.SubmitReply, codec_site.decode_submission),
-    (site_pb2.FileStatus, codec_site.decode_file),
-    (site_pb2.Chunk, codec_site.decode_chunk),
+    *((each.verb.question, each.words.call) for each in PORT_VERBS.values()),
+    *((each.verb.answer, answers_of(each)) for each in PORT_VERBS.values()),
+    (site_pb2.FileStatus, site_messages.FILE.decode),
+    (site_pb2.Chunk, site_messages.CHUNK.decode),
 ]
 
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.replay import TieRule, policy, replay
-from simulator.swf import TraceJob, read_trace
-from tests.plain_easy import PlainEasy
-from tests.shared_data import shared_path
+from gridtravel.simulator.replay.loop import TieRule, policy, replay
+from gridtravel.simulator.replay.swf import TraceJob
+from tests.support.plain_easy import PlainEasy
+from tests.support.plain_machine import shortest_first
+from tests.support.trace_slices import first_jobs
 
 PROCS = 6
 SLICE_JOBS = 1_000
@@ -40,13 +41,32 @@ def traces(draw: st.DrawFn) -> list[TraceJob]:
 @given(jobs=traces())
 def test_small_machines(name: str, ties: TieRule, jobs: list[TraceJob]) -> None:
     """Any few jobs, each tie rule, fillers in queue order and shortest first."""
-    plain = PlainEasy(jobs, PROCS, ties, is_shortest_first=name == "easy-sjbf")
+    fillers = shortest_first if name == "easy-sjbf" else None
+    plain = PlainEasy(jobs=jobs, procs=PROCS, ties=ties, filler_rank=fillers)
     assert replay(jobs, PROCS, policy(name), ties) == plain.run()
+
+
+@pytest.mark.parametrize("ties", TieRule)
+def test_nobody_passes_a_head_whose_place_begins_without_a_step(ties: TieRule) -> None:
+    """The head's place begins where a job of its size is to end, so the profile shows no step
+    there. Whoever comes at that second comes after the new head, which waits for the long job:
+    sequentially too, where the head starts before that end is told.
+    """
+    jobs = [
+        TraceJob(number, submit, run_s, procs, run_s, 0, 0)
+        for number, (submit, run_s, procs) in enumerate(
+            [(0, 10, 2), (0, 100, 1), (1, 10, 2), (2, 20, 4), (10, 200, 1)]
+        )
+    ]
+    starts = [0, 0, 10, 100, 120]
+    assert PlainEasy(jobs=jobs, procs=4, ties=ties).run() == starts
+    assert replay(jobs, 4, policy("easy"), ties) == starts
 
 
 @pytest.mark.parametrize("log", LOGS)
 @pytest.mark.parametrize("ties", TieRule)
 def test_slices_of_real_logs(log: str, ties: TieRule) -> None:
     """Logs that no reference schedule at hand covers."""
-    jobs = read_trace(shared_path("traces", log), LOGS[log], SLICE_JOBS).jobs
-    assert replay(jobs, LOGS[log], policy("easy"), ties) == PlainEasy(jobs, LOGS[log], ties).run()
+    jobs = first_jobs(log, LOGS[log], SLICE_JOBS)
+    plain = PlainEasy(jobs=jobs, procs=LOGS[log], ties=ties)
+    assert replay(jobs, LOGS[log], policy("easy"), ties) == plain.run()

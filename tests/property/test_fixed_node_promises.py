@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.reservations import Reservation
-from local_sched.jobs import Job
-from local_sched.scheduler_config import JobLimits, SchedulerConfig
-from tests.scheduler_worlds import CONSERVATIVE, EASY, FCFS, REPLAN, SmallSite
+from gridtravel.gridcore.booking.reservations import Reservation
+from gridtravel.local_sched.scheduling.config import JobLimits, SchedulerConfig
+from gridtravel.local_sched.scheduling.jobs import Job
+from tests.support.scheduler_worlds import CONSERVATIVE, EASY, FCFS, REPLAN, SmallSite
 
 NODES = 5
 LIMIT_MAX_S = 12

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gridcore.imprecise import ImpreciseCalendar
-from gridcore.ladders import EXACT, LadderLevel, SlotLadder
-from gridcore.profile import AvailabilityProfile
-from gridcore.slot_grid import SlotGrid
+from gridtravel.gridcore.capacity.ladders import EXACT, LadderLevel, SlotLadder
+from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.gridcore.capacity.slot_grid import SlotGrid
+from gridtravel.simulator.imprecise.imprecise_calendar import ImpreciseCalendar
 
 
 @st.composite

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gridio.journal import Record
-from gridio.journal_memory import Disk, MemoryJournal
+from gridtravel.gridio.journal.contract import Record
+from gridtravel.gridio.journal.memory import Disk, MemoryJournal
 
 
 class JournalMachine(RuleBasedStateMachine):

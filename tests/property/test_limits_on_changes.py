@@ -7,15 +7,21 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.calendars import Calendar
-from gridcore.reservations import Availability, Decline, Reservation, ReservationRequest
-from local_sched.limited_booking import decide_amend_within_limits, inquire_within_limits
-from local_sched.user_reservations import (
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import (
+    Availability,
+    Decline,
+    Reservation,
+    ReservationRequest,
+)
+from gridtravel.local_sched.reservations.user_reservations import (
     AccountLimits,
     UserReservationLimits,
+    decide_amend_within_limits,
     decide_reserve_within_limits,
+    inquire_within_limits,
 )
-from tests.builders import OWNER, a_calendar, carry_out
+from tests.support.builders import OWNER, a_calendar, carry_out
 
 NODES = 6
 WINDOW_S = 20
@@ -65,7 +71,7 @@ def test_no_change_gets_around_the_limits(
     for number, (verb, which, nodes, more, duration_s, earliest, passes_s) in enumerate(history):
         now += passes_s
         calendar.advance(now)
-        room = {name: profile.copy() for name, profile in calendar.free.items()}
+        availability = {name: profile.copy() for name, profile in calendar.free.items()}
         request = ReservationRequest(
             request_id=f"r{number}",
             account="physics",
@@ -80,14 +86,16 @@ def test_no_change_gets_around_the_limits(
         answer: Reservation | Decline
         if verb == "amend" and old is not None:
             answer, events = decide_amend_within_limits(
-                calendar, LIMITS, old.reservation_id, request, OWNER, now, room=room
+                calendar, LIMITS, old.reservation_id, request, OWNER, now, availability=availability
             )
         else:
             if verb == "replace" and old is not None:
                 request = replace(request, replaces=old.reservation_id)
-            offered = inquire_within_limits(calendar, LIMITS, request, now, by=OWNER, room=room)
+            offered = inquire_within_limits(
+                calendar, LIMITS, request, now, by=OWNER, availability=availability
+            )
             answer, events = decide_reserve_within_limits(
-                calendar, LIMITS, request, OWNER, None, now, room=room
+                calendar, LIMITS, request, OWNER, None, now, availability=availability
             )
             if isinstance(offered, Availability):
                 assert isinstance(answer, Reservation), answer

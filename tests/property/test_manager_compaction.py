@@ -6,14 +6,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gridcore.calendar_rules import CalendarRules
-from gridcore.instants import Interval
-from gridcore.reservations import Reservation, ReservationState
-from gridcore.trip_consensus import AcceptorState, Ballot, Outcome, Vote
-from gridio.records import EventCodec
-from manager.compaction import compacted
-from manager.composite_calendar import CompositeCalendar, ManagerRules
-from manager.manager_events import (
+from gridtravel.gridcore.booking.calendar_rules import CalendarRules
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationState
+from gridtravel.gridcore.timing.instants import Interval
+from gridtravel.gridcore.trips.trip_consensus import AcceptorState, Ballot, Outcome, Vote
+from gridtravel.gridio.journal.records import EventCodec
+from gridtravel.manager.book.compaction import compacted
+from gridtravel.manager.book.decisions import CompositeCalendar, ManagerRules
+from gridtravel.manager.book.events import (
     MANAGER_EVENTS,
     GroupCommitted,
     GroupDecided,
@@ -27,7 +27,7 @@ from manager.manager_events import (
     TripVotesForgotten,
     UndoLanded,
 )
-from tests.builders import a_request, a_reservation
+from tests.support.builders import a_request, a_reservation
 
 RULES = ManagerRules(calendar=CalendarRules(tombstone_s=700))
 CODEC = EventCodec(MANAGER_EVENTS)
@@ -43,7 +43,7 @@ def state_of(book: CompositeCalendar) -> object:
         book.asked,
         book.owed,
         book.finished_at,
-        book.buried,
+        book.tombstoned,
         book.opened,
         book.trade.accounts(),
         {each: book.find_request(*each) for each in book._by_request},

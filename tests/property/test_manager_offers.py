@@ -8,16 +8,21 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.ladders import EXACT, LadderLevel, SlotLadder
-from gridcore.reservations import Availability, Decline, Reservation, ReservationRequest
-from gridcore.summaries import CalendarVersion
-from gridcore.summarising import summarise
-from manager.hints import Hint, may_have_room, sure_room
-from manager.merging import ChildRoom, distribute
-from manager.rolling_up import RollingSum, roll_up
-from tests.child_site import ChildSite
-from tests.manager_world import a_wish, a_world
-from tests.virtual_time import START, LoopClock, run_virtually
+from gridtravel.gridcore.booking.reservations import (
+    Availability,
+    Decline,
+    Reservation,
+    ReservationRequest,
+)
+from gridtravel.gridcore.booking.summaries import CalendarVersion
+from gridtravel.gridcore.booking.summarising import summarise
+from gridtravel.gridcore.capacity.ladders import EXACT, LadderLevel, SlotLadder
+from gridtravel.manager.search.combining import ChildRoom, distribute
+from gridtravel.manager.search.shadow_estimates import ShadowEstimate, may_have_room, sure_room
+from gridtravel.manager.shadows.roll_up import RollingSum, roll_up
+from tests.support.child_site import ChildSite
+from tests.support.manager_world import a_wish, a_world
+from tests.support.virtual_time import START, LoopClock, run_virtually
 
 SPAN_S = 60
 """Length of the time in which anything is booked."""
@@ -214,7 +219,7 @@ def test_a_fresh_shadow_never_misleads(
     end = soonest + window_s + duration_s
     wish = _until(a_wish(nodes=1, duration_s=duration_s, earliest=soonest), end)
     starts = range(soonest, end - duration_s + 1)
-    hint = Hint(child="c", is_manager=False, summary=summary)
+    hint = ShadowEstimate(child="c", is_manager=False, summary=summary)
     for start in starts:
         room = sure_room(hint, wish, start)
         assert (room.nodes if room else 0) <= load.free(site, start, duration_s)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.errors import InputError
-from gridcore.metajobs import UsagePattern
-from tests.metajob_builders import NOON_BEFORE, PACIFIC, PAPER_FILE
-from travel_agent.examples import example_metajob
-from travel_agent.metajob_files import parse_metajob
-from travel_agent.metajob_writer import metajob_to_json
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.trips.metajobs import UsagePattern
+from gridtravel.travel_agent.demo.examples import example_metajob
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from gridtravel.travel_agent.metajob_file.writer import metajob_to_json
+from tests.support.metajob_builders import NOON_BEFORE, PACIFIC, PAPER_FILE
 
 PAPER = PAPER_FILE.read_text(encoding="utf-8")
 TASK_JSON = """{"usage_pattern": "single", "nodes_total": 1, "duration": 60,

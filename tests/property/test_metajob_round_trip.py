@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import given
 
-from gridcore.metajobs import Metajob
-from tests.metajob_builders import PACIFIC, metajobs
-from travel_agent.metajob_files import form_of, parse_metajob
-from travel_agent.metajob_writer import metajob_to_document, metajob_to_json
+from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.travel_agent.metajob_file.reader import form_of, parse_metajob
+from gridtravel.travel_agent.metajob_file.writer import metajob_to_document, metajob_to_json
+from tests.support.metajob_builders import PACIFIC, metajobs
 
 
 def _toml(value: Any) -> str:

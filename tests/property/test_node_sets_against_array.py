@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.errors import ConflictError, InputError
-from gridcore.node_sets import NamedNodes, NodeSetProfile
+from gridtravel.gridcore.capacity.node_sets import NamedNodes, NodeSetProfile
+from gridtravel.gridcore.errors import ConflictError, InputError
 
 NODES = 4
 HORIZON_S = 40
@@ -54,19 +54,27 @@ def test_questions_agree_with_sets(
 ) -> None:
     """A window fits when the same nodes are free throughout; the first such window is found."""
     world = World(wishes)
-    rooms = {
+    availabilities = {
         start: len(world.common(start, start + duration_s))
         for start in range(earliest, HORIZON_S + 1)
     }
     profile = world.profile
-    for start, room in rooms.items():
-        assert profile.min_free(start, start + duration_s) == room
-        assert profile.fits(nodes, start, start + duration_s) == (room >= nodes)
-    expected = next((start for start, room in rooms.items() if room >= nodes), None)
+    for start, availability in availabilities.items():
+        assert profile.min_free(start, start + duration_s) == availability
+        assert profile.fits(nodes, start, start + duration_s) == (availability >= nodes)
+    expected = next(
+        (start for start, availability in availabilities.items() if availability >= nodes), None
+    )
     assert profile.earliest_fit(nodes, duration_s, earliest, HORIZON_S + duration_s) == expected
     runs = profile.starts(duration_s, earliest, HORIZON_S + duration_s, nodes)
-    spread = {start: room for first, until, room in runs for start in range(first, until)}
-    assert spread == {start: room for start, room in rooms.items() if room >= nodes}
+    spread = {
+        start: availability for first, until, availability in runs for start in range(first, until)
+    }
+    assert spread == {
+        start: availability
+        for start, availability in availabilities.items()
+        if availability >= nodes
+    }
 
 
 @given(wishes, st.integers(1, NODES), st.integers(1, 12), st.integers(0, 10), st.integers(0, 15))

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from gridcore.pipeline_planning import (
+from gridtravel.gridcore.booking.reservations import Availability, Offer
+from gridtravel.gridcore.booking.summaries import CalendarVersion
+from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.gridcore.trips.pipeline_planning import (
     ChainLink,
     NoChain,
     earliest_starts,
     latest_starts,
     plan_chain,
 )
-from gridcore.planning import Plan
-from gridcore.profile import AvailabilityProfile
-from gridcore.reservations import Availability, Offer
-from gridcore.summaries import CalendarVersion
-from gridcore.trip_wishes import Objective
+from gridtravel.gridcore.trips.planning import Plan
+from gridtravel.gridcore.trips.trip_wishes import Objective
 
 HORIZON_S = 22
 CAPACITY = 3

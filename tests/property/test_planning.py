@@ -7,11 +7,18 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.planning import NoPlan, Plan, SiteShare, by_load, plan_common_start, plan_single
-from gridcore.profile import AvailabilityProfile
-from gridcore.reservations import Availability, Offer
-from gridcore.summaries import CalendarVersion
-from gridcore.trip_wishes import Objective
+from gridtravel.gridcore.booking.reservations import Availability, Offer
+from gridtravel.gridcore.booking.summaries import CalendarVersion
+from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.gridcore.trips.planning import (
+    NoPlan,
+    Plan,
+    SiteShare,
+    by_load,
+    plan_common_start,
+    plan_single,
+)
+from gridtravel.gridcore.trips.trip_wishes import Objective
 
 HORIZON_S = 24
 DURATION_S = 3
@@ -66,10 +73,10 @@ def feasible(
     shares: list[SiteShare], profiles: list[AvailabilityProfile], total: int, start: int
 ) -> bool:
     """Brute force: some distribution of nodes fits at ``start``."""
-    room = [profile.min_free(start, start + DURATION_S) for profile in profiles]
-    if any(have < share.nodes_min for have, share in zip(room, shares, strict=True)):
+    availability = [profile.min_free(start, start + DURATION_S) for profile in profiles]
+    if any(have < share.nodes_min for have, share in zip(availability, shares, strict=True)):
         return False
-    return sum(min(h, s.nodes_max) for h, s in zip(room, shares, strict=True)) >= total
+    return sum(min(h, s.nodes_max) for h, s in zip(availability, shares, strict=True)) >= total
 
 
 @given(grids())
@@ -110,10 +117,10 @@ def test_lowest_cost_within_budget_is_the_lowest_that_exists(
     )
     cheapest = None
     for start in range(HORIZON_S - DURATION_S + 1):
-        room = [profile.min_free(start, start + DURATION_S) for profile in profiles]
+        availability = [profile.min_free(start, start + DURATION_S) for profile in profiles]
         ranges = [range(s.nodes_min, s.nodes_max + 1) for s in shares]
         for nodes in itertools.product(*ranges):
-            if sum(nodes) != total or any(n > r for n, r in zip(nodes, room, strict=True)):
+            if sum(nodes) != total or any(n > r for n, r in zip(nodes, availability, strict=True)):
                 continue
             price = sum(n * c for n, c in zip(nodes, costs, strict=True))
             if price <= budget and (cheapest is None or price < cheapest):

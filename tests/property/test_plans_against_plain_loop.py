@@ -12,14 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.replay import TieRule, policy, replay
-from simulator.swf import TraceJob, read_trace
-from tests.plain_easy import PlainEasy
-from tests.plain_plans import PlainPlans, PlainRule
-from tests.shared_data import shared_path
+from gridtravel.simulator.replay.loop import TieRule, policy, replay
+from gridtravel.simulator.replay.swf import TraceJob, read_trace
+from tests.support.plain_easy import PlainEasy
+from tests.support.plain_machine import shortest_first
+from tests.support.plain_plans import PLAIN_RULES, PlainPlans
+from tests.support.trace_slices import first_jobs
 
 PROCS = 6
 SLICE_JOBS = 400
+PLANS = ("conservative", "replan", "fcfs", "sjf")
 
 LOGS = {
     "SDSC-SP2-1998-4.2-cln.swf.gz": 128,
@@ -43,23 +45,22 @@ def traces(draw: st.DrawFn) -> list[TraceJob]:
 
 
 @pytest.mark.parametrize("ties", TieRule)
-@pytest.mark.parametrize("rule", PlainRule)
+@pytest.mark.parametrize("name", PLANS)
 @given(jobs=traces())
-def test_small_machines_with_plans(rule: PlainRule, ties: TieRule, jobs: list[TraceJob]) -> None:
+def test_small_machines_with_plans(name: str, ties: TieRule, jobs: list[TraceJob]) -> None:
     """Any few jobs, each tie rule."""
-    assert (
-        replay(jobs, PROCS, policy(rule.value), ties) == PlainPlans(jobs, PROCS, ties, rule).run()
-    )
+    plain = PlainPlans(jobs=jobs, procs=PROCS, ties=ties, rule=PLAIN_RULES[name])
+    assert replay(jobs, PROCS, policy(name), ties) == plain.run()
 
 
 @pytest.mark.parametrize("log", LOGS)
 @pytest.mark.parametrize("ties", TieRule)
-@pytest.mark.parametrize("rule", PlainRule)
-def test_slices_of_real_logs_with_plans(rule: PlainRule, ties: TieRule, log: str) -> None:
+@pytest.mark.parametrize("name", PLANS)
+def test_slices_of_real_logs_with_plans(name: str, ties: TieRule, log: str) -> None:
     """Logs that no reference schedule at hand covers."""
-    jobs = read_trace(shared_path("traces", log), LOGS[log], SLICE_JOBS).jobs
-    plain = PlainPlans(jobs, LOGS[log], ties, rule).run()
-    assert replay(jobs, LOGS[log], policy(rule.value), ties) == plain
+    jobs = first_jobs(log, LOGS[log], SLICE_JOBS)
+    plain = PlainPlans(jobs=jobs, procs=LOGS[log], ties=ties, rule=PLAIN_RULES[name]).run()
+    assert replay(jobs, LOGS[log], policy(name), ties) == plain
 
 
 def odd_log(seed: int) -> str:
@@ -105,9 +106,9 @@ def test_odd_logs_are_read_and_served_as_the_conventions_say(tmp_path: Path, see
     jobs = plainly_read(text, 8)
     assert read_trace(path).jobs == jobs
     for ties in TieRule:
-        for rule in PlainRule:
-            plain = PlainPlans(jobs, 8, ties, rule).run()
-            assert replay(jobs, 8, policy(rule.value), ties) == plain, (ties, rule)
-        for name in ("easy", "easy-sjbf"):
-            easy = PlainEasy(jobs, 8, ties, is_shortest_first=name == "easy-sjbf").run()
+        for name in PLANS:
+            plain = PlainPlans(jobs=jobs, procs=8, ties=ties, rule=PLAIN_RULES[name]).run()
+            assert replay(jobs, 8, policy(name), ties) == plain, (ties, name)
+        for name, fillers in (("easy", None), ("easy-sjbf", shortest_first)):
+            easy = PlainEasy(jobs=jobs, procs=8, ties=ties, filler_rank=fillers).run()
             assert replay(jobs, 8, policy(name), ties) == easy, (ties, name)

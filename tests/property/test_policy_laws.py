@@ -6,18 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.errors import InputError
-from gridcore.jobs import JobSpec
-from gridcore.profile import AvailabilityProfile
-from gridcore.reservations import Decline, DeclineRule
-from local_sched.admission import admit
-from local_sched.jobs import Job
-from local_sched.policies.policy import BackfillPolicy, view_of_waiting
-from local_sched.policies.registry import POLICIES, policy_named
-from local_sched.policies.site_view import Admitted, Placement, PolicyJob, SiteView
-from local_sched.policies.views_of_site import site_view
-from local_sched.scheduler_config import SchedulerConfig
-from tests.scheduler_worlds import SmallSite
+from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
+from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.jobs.job import JobSpec
+from gridtravel.local_sched.policies.admission import admit
+from gridtravel.local_sched.policies.policy import (
+    POLICIES,
+    Admitted,
+    BackfillPolicy,
+    Placement,
+    PolicyJob,
+    SiteView,
+    policy_named,
+    site_view,
+    view_of_waiting,
+)
+from gridtravel.local_sched.scheduling.config import SchedulerConfig
+from gridtravel.local_sched.scheduling.jobs import Job
+from tests.support.scheduler_worlds import SmallSite
 
 submissions = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 50)), min_size=1, max_size=8)
 
@@ -52,7 +59,7 @@ def test_room_of_a_view_is_without_waiting_jobs() -> None:
     site.submit(4, 50)
     site.cycle()
     view = site_view(site.scheduler, "node", 0)
-    assert view.room() == AvailabilityProfile.from_steps(4, [(0, 1), (100, 4)])
+    assert view.availability() == AvailabilityProfile.from_steps(4, [(0, 1), (100, 4)])
     assert [(job.job_id, job.remaining_s) for job in view.running] == [("j1", 100)]
 
 
@@ -70,7 +77,7 @@ def test_admission_asks_the_policy_last_and_keeps_its_deadline() -> None:
             return Admitted(deadline=view.now + 10 * job.limit_s)
 
     site = SmallSite()
-    policy = Strict(name="strict")
+    policy = Strict()
     spec = JobSpec(request_id="a", name="n", account="x", nodes=2, limit_s=5, argv=("true",))
     job = admit(site.scheduler, spec, "ann", "1", 0, policy)
     assert isinstance(job, Job)

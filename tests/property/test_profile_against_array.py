@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridcore.errors import ConflictError, InputError
-from gridcore.profile import AvailabilityProfile
+from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.gridcore.errors import ConflictError, InputError
 
 HORIZON_S = 60
 CAPACITY = 5
@@ -31,9 +31,13 @@ class PerSecond:
         """The seconds of an interval."""
         return range(max(start, self.origin), len(self.free) if end is None else end)
 
-    def room(self, start: int, end: int | None) -> int:
+    def availability(self, start: int, end: int | None) -> int:
         """Minimum over the window."""
         return min((self.free[s] for s in self.window(start, end)), default=self.capacity)
+
+    def most(self, start: int, end: int | None) -> int:
+        """Maximum over the window, which is not empty."""
+        return max(self.free[s] for s in self.window(start, end))
 
     def shift(self, change: int, start: int, end: int | None) -> None:
         """Add to every second."""
@@ -45,7 +49,7 @@ def filled(bookings: list[tuple[int, int, int | None]]) -> tuple[AvailabilityPro
     """Both models after the same bookings; those without room are refused by both."""
     profile, array = AvailabilityProfile(CAPACITY), PerSecond(CAPACITY)
     for nodes, start, end in bookings:
-        if array.room(start, end) >= nodes:
+        if array.availability(start, end) >= nodes:
             profile.book(nodes, start, end)
             array.shift(-nodes, start, end)
         else:
@@ -65,14 +69,15 @@ books = st.lists(spans, max_size=12)
 def test_book_and_questions_agree_with_array(
     bookings: list[tuple[int, int, int | None]], span: tuple[int, int, int | None]
 ) -> None:
-    """Every second shows the same free count, and min_free, fits and the free area follow from
-    it.
+    """Every second shows the same free count, and min_free, max_free, fits and the free area follow
+    from it.
     """
     profile, array = filled(bookings)
     assert [profile.free_at(s) for s in range(2 * HORIZON_S)] == array.free
     nodes, start, end = span
-    assert profile.min_free(start, end) == array.room(start, end)
-    assert profile.fits(nodes, start, end) == (array.room(start, end) >= nodes)
+    assert profile.min_free(start, end) == array.availability(start, end)
+    assert profile.max_free(start, end) == array.most(start, end)
+    assert profile.fits(nodes, start, end) == (array.availability(start, end) >= nodes)
     if end is not None:
         assert profile.free_node_seconds(start, end) == sum(array.free[start:end])
 
@@ -86,7 +91,7 @@ def test_earliest_fit_is_the_first_window(
     profile, array = filled(bookings)
     latest_end = 2 * HORIZON_S
     candidates = range(earliest, latest_end - duration_s + 1)
-    expected = next((s for s in candidates if array.room(s, s + duration_s) >= nodes), None)
+    expected = next((s for s in candidates if array.availability(s, s + duration_s) >= nodes), None)
     assert profile.earliest_fit(nodes, duration_s, earliest, latest_end) == expected
     unlimited = profile.earliest_fit(nodes, duration_s, earliest)
     assert unlimited == expected or (expected is None and unlimited is None)
@@ -116,10 +121,12 @@ def test_earlier_equals_unbook_search_book(
     assert given_up == planned, "no start from 'until' on is looked at"
     assert profile.earlier(nodes, duration_s, earliest, planned, until=expected + 1) == expected
     if expected < planned:
-        profile.move(nodes, duration_s, planned, expected)
+        most_left = profile.move(nodes, duration_s, planned, expected)
         fresh, _ = filled(bookings)
         fresh.book(nodes, expected, expected + duration_s)
         assert profile == fresh
+        left_from = max(planned, expected + duration_s)
+        assert most_left == fresh.max_free(left_from, planned + duration_s)
 
 
 @given(
@@ -128,6 +135,7 @@ def test_earlier_equals_unbook_search_book(
     st.integers(0, HORIZON_S),
     st.integers(0, 2 * HORIZON_S),
     st.integers(1, 3),
+    st.sampled_from([None, 0, 1, 2]),
 )
 @settings(max_examples=150)
 def test_starts_lists_every_start(
@@ -136,16 +144,21 @@ def test_starts_lists_every_start(
     earliest: int,
     latest_end: int,
     nodes_min: int,
+    spare: int | None,
 ) -> None:
-    """Spread out second by second, the runs are exactly the windows with enough room."""
+    """Spread out second by second, the runs are exactly the windows with enough room; where more is
+    of no interest, with no more told than that.
+    """
     profile, array = filled(bookings)
-    runs = list(profile.starts(duration_s, earliest, latest_end, nodes_min))
+    most = CAPACITY if spare is None else nodes_min + spare
+    nodes_max = None if spare is None else most
+    runs = list(profile.starts(duration_s, earliest, latest_end, nodes_min, nodes_max))
     spread = {s: nodes for first, until, nodes in runs for s in range(first, until)}
     expected = {}
     for start in range(earliest, latest_end - duration_s + 1):
-        room = array.room(start, start + duration_s)
-        if room >= nodes_min:
-            expected[start] = room
+        availability = array.availability(start, start + duration_s)
+        if availability >= nodes_min:
+            expected[start] = min(availability, most)
     assert spread == expected
     for (_, until, nodes), (first, _, behind) in pairwise(runs):
         assert until < first or (until == first and nodes != behind)
@@ -160,7 +173,7 @@ def test_unbook_and_advance_undo_exactly(
     profile, array = AvailabilityProfile(CAPACITY), PerSecond(CAPACITY)
     kept = []
     for nodes, start, end in bookings:
-        if array.room(start, end) >= nodes:
+        if array.availability(start, end) >= nodes:
             profile.book(nodes, start, end)
             array.shift(-nodes, start, end)
             kept.append((nodes, start, end))

@@ -10,13 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.errors import InputError, UnavailableError
-from gridcore.ports import CalendarPort
-from gridcore.races import Race
-from gridcore.reservations import Acceptor
-from gridcore.trip_consensus import AcceptorAnswer, AcceptorState, VoteQuestion, answer_vote
-from gridio.trip_racing import RaceVoting
-from gridio.trip_voting import TripVoting
+from gridtravel.gridcore.booking.reservations import Acceptor
+from gridtravel.gridcore.errors import InputError, UnavailableError
+from gridtravel.gridcore.jobs.races import Race
+from gridtravel.gridcore.ports import CalendarPort
+from gridtravel.gridcore.trips.trip_consensus import (
+    AcceptorAnswer,
+    AcceptorState,
+    VoteQuestion,
+    answer_vote,
+)
+from gridtravel.gridio.sites.trip_voting import RaceVoting, TripVoting
 
 COPIES = ("one", "two", "three")
 ACCEPTORS = tuple(Acceptor(site=name, endpoint=f"{name}:1") for name in ("a", "b", "c"))

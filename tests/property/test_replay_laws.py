@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.profile import AvailabilityProfile
-from local_sched.policies.registry import POLICIES
-from simulator.replay import TieRule, policy, replay
-from simulator.swf import TraceJob
+from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.local_sched.policies.policy import POLICIES
+from gridtravel.simulator.replay.loop import TieRule, policy, replay
+from gridtravel.simulator.replay.swf import TraceJob
 
 PROCS = 4
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gridcore.jobs import JobState
-from gridcore.reservations import Reservation
-from tests.upkeep_world import KENNETH, NODES, UpkeepWorld, a_wish
+from gridtravel.gridcore.booking.reservations import Reservation
+from gridtravel.gridcore.jobs.job import JobState
+from tests.support.maintenance_world import KENNETH, NODES, MaintenanceWorld, a_wish
 
 SUBMIT = st.tuples(
     st.just("submit"), st.integers(1, NODES), st.integers(10, 300), st.integers(1, 300)
@@ -32,7 +32,7 @@ HISTORY = st.lists(
 
 async def live(folder: Path, history: list[tuple[str, int, int, int]]) -> None:
     """Carry it out, and restart at the end as well."""
-    world = UpkeepWorld(folder)
+    world = MaintenanceWorld(folder)
     await world.start()
     reservations: list[str] = []
     for number, (what, first, second, third) in enumerate([*history, ("restart", 0, 0, 0)]):
@@ -60,7 +60,7 @@ async def live(folder: Path, history: list[tuple[str, int, int, int]]) -> None:
     await world.stop()
 
 
-async def restart_and_compare(world: UpkeepWorld) -> None:
+async def restart_and_compare(world: MaintenanceWorld) -> None:
     """What was shown before and what is shown after."""
     shown = {each.job_id: each for each in await world.desk().jobs()}
     await world.restart()

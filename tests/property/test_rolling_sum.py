@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.calendars import Calendar
-from gridcore.ladders import SlotLadder
-from gridcore.summaries import CalendarSummary, CalendarVersion
-from gridcore.summarising import summarise
-from manager.rolling_up import RollingSum, roll_up, tells_more
-from tests.builders import a_calendar, a_request, some_rules
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.summaries import CalendarSummary, CalendarVersion
+from gridtravel.gridcore.booking.summarising import summarise
+from gridtravel.gridcore.capacity.ladders import SlotLadder
+from gridtravel.manager.shadows.roll_up import RollingSum, roll_up, tells_more
+from tests.support.builders import a_calendar, a_request, some_rules
 
 LADDER = SlotLadder.parse("3x20, 4x60, *x240")
 HORIZON_S = 1_000

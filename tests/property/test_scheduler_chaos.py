@@ -10,13 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.reservations import Reservation
-from local_sched.backfill import BackfillRule
-from local_sched.jobs import Job
-from local_sched.priority import PriorityRule, by_priority
-from local_sched.queries import why
-from local_sched.scheduler_config import JobLimits, OverrunRule, SchedulerConfig, SchedulerMode
-from tests.scheduler_worlds import SmallSite
+from gridtravel.gridcore.booking.reservations import Reservation
+from gridtravel.local_sched.scheduling.backfill import BackfillRule
+from gridtravel.local_sched.scheduling.config import (
+    JobLimits,
+    OverrunRule,
+    SchedulerConfig,
+    SchedulerMode,
+)
+from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.local_sched.scheduling.priority import PriorityRule, by_priority
+from gridtravel.local_sched.scheduling.queries import why
+from tests.support.scheduler_worlds import SmallSite
 
 NODES = 4
 OVERRUN = OverrunRule(step_s=3, grace_s=5)

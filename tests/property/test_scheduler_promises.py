@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.reservations import Reservation
-from local_sched.backfill import BackfillRule
-from local_sched.jobs import Job
-from local_sched.scheduler_config import SchedulerConfig
-from tests.scheduler_worlds import CONSERVATIVE, EASY, FCFS, REPLAN, SmallSite
+from gridtravel.gridcore.booking.reservations import Reservation
+from gridtravel.local_sched.scheduling.backfill import BackfillRule
+from gridtravel.local_sched.scheduling.config import SchedulerConfig
+from gridtravel.local_sched.scheduling.jobs import Job
+from tests.support.scheduler_worlds import CONSERVATIVE, EASY, FCFS, REPLAN, SmallSite
 
 NODES = 4
 BOUNDED = SchedulerConfig(backfill=BackfillRule(compression_jobs_max=2))

@@ -9,13 +9,26 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.metajobs import Metajob, Objective, UsagePattern
-from gridcore.planning import Plan
-from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationRequest
-from tests.search_world import NOW, CalendarSite, LogPage, PatientClock, a_trip, ways_to
-from travel_agent.probing import Probe
-from travel_agent.searching import Search, Sweep
-from travel_agent.trials import TRIALS_MAX
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationRequest,
+)
+from gridtravel.gridcore.trips.metajobs import Metajob, Objective, UsagePattern
+from gridtravel.gridcore.trips.planning import Plan
+from gridtravel.travel_agent.search.probe import Probe
+from gridtravel.travel_agent.search.sweep import Search, Sweep
+from gridtravel.travel_agent.search.trials import TRIALS_MAX
+from tests.support.search_world import (
+    NOW,
+    CalendarSite,
+    LogPage,
+    PatientClock,
+    a_context,
+    a_trip,
+    ways_to,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,31 +100,33 @@ def possible_starts(metajob: Metajob, sites: dict[str, CalendarSite]) -> list[in
     found = []
     candidates = {each.machine: each for each in metajob.candidates}
     for start in range(BEGIN, BEGIN + WINDOW_S - LENGTH_S + 1):
-        room = {name: sites[name].room(start, start + LENGTH_S) for name in candidates}
+        availability = {
+            name: sites[name].availability(start, start + LENGTH_S) for name in candidates
+        }
         price = {
             name: sites[name].book.tariff.unit_price_millicredits("n", start, LENGTH_S)
             for name in candidates
         }
         if metajob.usage_pattern is UsagePattern.SINGLE:
             total = metajob.nodes_total
-            costs = [total * price[n] for n in candidates if room[n] >= total]
+            costs = [total * price[n] for n in candidates if availability[n] >= total]
             cost = min(costs, default=None)
         else:
-            cost = cheapest(metajob, room, price)
+            cost = cheapest(metajob, availability, price)
         budget = metajob.budget_millicredits
         if cost is not None and (budget is None or cost <= budget):
             found.append(start)
     return found
 
 
-def cheapest(metajob: Metajob, room: dict[str, int], price: dict[str, int]) -> int | None:
+def cheapest(metajob: Metajob, availability: dict[str, int], price: dict[str, int]) -> int | None:
     """Least cost of the whole trip in this room; ``None``: it does not fit."""
     sizes = {each.machine: each.nodes_min for each in metajob.machines}
-    if any(room[name] < least for name, least in sizes.items()):
+    if any(availability[name] < least for name, least in sizes.items()):
         return None
     left = metajob.nodes_total - sum(sizes.values())
     for each in sorted(metajob.machines, key=lambda each: price[each.machine]):
-        more = min(left, min(each.nodes_max, room[each.machine]) - sizes[each.machine])
+        more = min(left, min(each.nodes_max, availability[each.machine]) - sizes[each.machine])
         sizes[each.machine] += more
         left -= more
     return None if left else sum(sizes[name] * price[name] for name in sizes)
@@ -124,7 +139,7 @@ def check_plan(plan: Plan, metajob: Metajob, sites: dict[str, CalendarSite]) -> 
     for leg in plan.legs:
         assert leg.start == plan.start
         assert limits[leg.machine].nodes_min <= leg.nodes <= limits[leg.machine].nodes_max
-        assert sites[leg.machine].room(leg.start, leg.start + LENGTH_S) >= leg.nodes
+        assert sites[leg.machine].availability(leg.start, leg.start + LENGTH_S) >= leg.nodes
     assert metajob.earliest_start <= plan.start
     assert plan.start + LENGTH_S <= metajob.latest_end
     if metajob.usage_pattern is UsagePattern.MULTIPLE:
@@ -154,7 +169,7 @@ def live(
 def sweep_of(instance: Instance) -> tuple[Plan | Decline, dict[str, CalendarSite]]:
     """What the sweep proposes."""
     job = instance.metajob
-    return live(instance, lambda sites, clock, log: Sweep(job, ways_to(job, sites), "trip-1"))
+    return live(instance, lambda sites, clock, log: Sweep(a_context(job, ways_to(job, sites))))
 
 
 def probe_of(instance: Instance) -> tuple[Plan | Decline, dict[str, CalendarSite]]:
@@ -162,7 +177,7 @@ def probe_of(instance: Instance) -> tuple[Plan | Decline, dict[str, CalendarSite
     job = instance.metajob
     return live(
         instance,
-        lambda sites, clock, log: Probe(job, ways_to(job, sites), "trip-1", log, clock),
+        lambda sites, clock, log: Probe(a_context(job, ways_to(job, sites), log=log, clock=clock)),
     )
 
 
@@ -222,9 +237,9 @@ def test_a_search_goes_on_while_others_book(
     clock, job = PatientClock(NOW), instance.metajob
     for is_probe in (False, True):
         sites = instance.sites(clock)
-        ways = ways_to(job, sites)
-        sweep, probe = Sweep(job, ways, "t-1"), Probe(job, ways, "t-1", LogPage(), clock)
-        answer = asyncio.run(disturbed(probe if is_probe else sweep, sites, others))
+        trip = a_context(job, ways_to(job, sites), clock=clock, trip_id="t-1")
+        search = Probe(trip) if is_probe else Sweep(trip)
+        answer = asyncio.run(disturbed(search, sites, others))
         if isinstance(answer, Plan):
             check_plan(answer, job, sites)
         for site in sites.values():

@@ -1,4 +1,4 @@
-"""Summaries of a calendar against the array of its seconds, and what they let one expect."""
+"""Summaries of a calendar against the array of its seconds, and what they show of its room."""
 
 from __future__ import annotations
 
@@ -9,22 +9,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridcore.calendar_rules import ResourceClass
-from gridcore.calendars import Calendar
-from gridcore.errors import InputError
-from gridcore.ladders import EXACT, SlotLadder
-from gridcore.reservations import Availability, Decline, DeclineRule, Reservation
-from gridcore.summaries import (
-    CalendarSummary,
-    CalendarVersion,
+from gridtravel.gridcore.booking import fitting
+from gridtravel.gridcore.booking.calendar_rules import FlatTariff, ResourceClass
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import Availability, Decline, DeclineRule, Reservation
+from gridtravel.gridcore.booking.summaries import (
     ClassSummary,
     ShadowCalendar,
     SummarySlot,
     delta_between,
 )
-from gridcore.summarising import offers_from_summary, summarise
-from gridcore.tariffs import FlatTariff
-from tests.builders import a_calendar, a_request, book, carry_out, free_per_second, some_rules
+from gridtravel.gridcore.booking.summarising import summarise
+from gridtravel.gridcore.capacity.ladders import EXACT, SlotLadder
+from gridtravel.gridcore.errors import InputError
+from tests.support.builders import (
+    a_calendar,
+    a_request,
+    book,
+    carry_out,
+    free_per_second,
+    room_shown,
+    some_rules,
+)
 
 CLASSES = [
     ResourceClass(name="slim", nodes=4, features=("disk",)),
@@ -114,8 +120,8 @@ questions = st.builds(
 def test_a_fresh_summary_is_never_more_hopeful_than_the_owner(
     wishes: list[tuple[int, int, int]], ladder: SlotLadder, now: int, question: Question
 ) -> None:
-    """Whatever a shadow expects, the owner offers too, at that price; and a refusal read from a
-    shadow names nothing better than the owner's would.
+    """What fits into the room that a summary shows, the owner offers too; and a refusal that is
+    found in that room names nothing better than the owner's own. On the exact ladder both agree.
     """
     calendar = filled(wishes)
     summary = summarise(calendar, ladder, now, horizon_s=RULES.horizon_s)
@@ -128,9 +134,7 @@ def test_a_fresh_summary_is_never_more_hopeful_than_the_owner(
         features=question.features,
         budget_millicredits=question.budget_millicredits,
     )
-    expected = offers_from_summary(
-        summary, request, now, lead_s=RULES.lead_s, horizon_s=RULES.horizon_s
-    )
+    expected = fitting.find(calendar, request, now, room_shown(summary), lead_s=RULES.lead_s)
     answer = calendar.inquire(request, now)
     if isinstance(expected, Availability):
         assert isinstance(answer, Availability)
@@ -180,8 +184,6 @@ def test_an_empty_calendar_needs_no_slots() -> None:
     """All of it is free, and the capacity says so."""
     summary = summarise(a_calendar(4), EXACT, 5, horizon_s=100)
     assert summary.classes == (ClassSummary(name="node", capacity=4),)
-    answer = offers_from_summary(summary, a_request(nodes=4), 5)
-    assert isinstance(answer, Availability)
 
 
 def test_bookings_without_end_are_shown_up_to_the_horizon() -> None:
@@ -232,19 +234,6 @@ def test_a_summary_must_look_ahead() -> None:
     calendar.free["node"].book(1, 10, None)
     with pytest.raises(InputError, match="use longer far slots"):
         summarise(calendar, EXACT, 0, horizon_s=10**6)
-
-
-def test_a_summary_of_nothing_expects_nothing() -> None:
-    """A manager whose children are all gone may say so: every request is too large for it."""
-    summary = CalendarSummary(
-        site="hall",
-        version=CalendarVersion("e", 1),
-        as_of=0,
-        classes=(ClassSummary(name="node", capacity=0),),
-    )
-    answer = offers_from_summary(summary, a_request(), 0)
-    assert isinstance(answer, Decline)
-    assert (answer.rule, answer.site) == (DeclineRule.TOO_LARGE, "hall")
 
 
 def test_ladder_edges_survive_in_the_summary() -> None:

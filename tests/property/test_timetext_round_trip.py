@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.durations import DURATION_TEXT_LIMIT_S
-from gridcore.errors import InputError
-from gridcore.timetext import (
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.durations import DURATION_TEXT_LIMIT_S
+from gridtravel.gridcore.timing.timetext import (
     INSTANT_LIMIT,
     format_duration,
     format_in_zone,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from gridcore.reservations import Reservation
-from simulator.tree_study import TRAVELLER, negotiate
-from simulator.tree_wire import TreeWeather
-from simulator.tree_world import TreeShape, TreeWorld
-from simulator.virtual_loop import VirtualLoop, run_virtual
-from tests.builders import a_request
+from gridtravel.gridcore.booking.reservations import Reservation
+from gridtravel.simulator.kernel.virtual_loop import VirtualLoop, run_virtual
+from gridtravel.simulator.tree.study import TRAVELLER, negotiate
+from gridtravel.simulator.tree.wire import TreeConditions
+from gridtravel.simulator.tree.world import TreeShape, TreeWorld
+from tests.support.builders import a_request
 
 SHAPE = TreeShape(agents_by_region=(1, 2, 1), nodes=4, patience_s=60)
 
@@ -38,7 +38,7 @@ def test_trade_is_conserved(
     """
 
     async def play(loop: VirtualLoop) -> None:
-        world = TreeWorld(loop, SHAPE, seed=seed, weather=TreeWeather(loss=0.1, doubles=0.1))
+        world = TreeWorld(loop, SHAPE, seed=seed, conditions=TreeConditions(loss=0.1, doubles=0.1))
         await world.start()
         kept: list[Reservation] = []
         for number, (where, nodes, seconds, later_s, is_given_up) in enumerate(wishes):

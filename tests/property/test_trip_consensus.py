@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.errors import InputError
-from gridcore.trip_consensus import (
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.trips.trip_consensus import (
     TRAVELLERS_FIRST,
     AcceptorAnswer,
     AcceptorState,

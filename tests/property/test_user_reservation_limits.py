@@ -5,10 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.calendar_rules import ResourceClass
-from gridcore.calendars import Calendar
-from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationRequest
-from local_sched.user_reservations import (
+from gridtravel.gridcore.booking.calendar_rules import ResourceClass
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationRequest,
+)
+from gridtravel.local_sched.reservations.user_reservations import (
     AccountLimits,
     UserReservationLimits,
     counted,
@@ -77,7 +82,7 @@ def test_no_window_ever_holds_more_than_the_limit(
         request = ask(number, wish)
         before = counted(calendar.live(), 0)
         answer, events = decide_reserve_within_limits(
-            calendar, limits, request, "ann", None, 0, room=calendar.free
+            calendar, limits, request, "ann", None, 0, availability=calendar.free
         )
         for event in events:
             calendar.apply(event)
@@ -118,7 +123,7 @@ def test_account_limits_hold_and_say_what_would_pass(
         request = ask(number, wish)
         held = sum(1 for each in calendar.live() if each.request.account == "red")
         answer, events = decide_reserve_within_limits(
-            calendar, limits, request, "ann", None, 0, room=calendar.free
+            calendar, limits, request, "ann", None, 0, availability=calendar.free
         )
         for event in events:
             calendar.apply(event)
@@ -161,7 +166,7 @@ def test_refusal_names_the_window_and_the_earliest_start() -> None:
     )
     for request in (first, second):
         answer, events = decide_reserve_within_limits(
-            calendar, limits, request, "ann", None, 0, room=calendar.free
+            calendar, limits, request, "ann", None, 0, availability=calendar.free
         )
         for event in events:
             calendar.apply(event)
@@ -172,6 +177,6 @@ def test_refusal_names_the_window_and_the_earliest_start() -> None:
     assert quota_left(limits, counted(calendar.live(), 0), 0) == 0
     assert quota_left(limits, counted(calendar.live(), 0), 65) == 75
     again = decide_reserve_within_limits(
-        calendar, limits, first, "ann", None, 0, room=calendar.free
+        calendar, limits, first, "ann", None, 0, availability=calendar.free
     )
     assert isinstance(again[0], Reservation), "said twice, answered as the first time"

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.worlds import live
-from tests.sim_ablations import ABLATIONS, Ablation
+from gridtravel.simulator.grid.world import live
+from tests.support.sim_ablations import ABLATIONS, Ablation
 
 
 @pytest.mark.parametrize("ablation", ABLATIONS, ids=[each.name for each in ABLATIONS])
@@ -17,7 +17,7 @@ def test_damage_is_found(ablation: Ablation, monkeypatch: pytest.MonkeyPatch) ->
     ablation.take_away(monkeypatch)
     seen: dict[str, None] = {}
     for plan in plans:
-        for violation in live(plan, ablation.types).chronicle.violations:
+        for violation in live(plan, ablation.types).event_log.violations:
             seen[violation.rule] = None
         if any(rule in seen for rule in ablation.rules):
             return

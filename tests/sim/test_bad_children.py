@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from gridcore.callers import Caller
-from gridcore.errors import InputError
-from gridcore.ladders import SlotLadder
-from gridcore.reservations import Reservation, ReservationRequest
-from gridcore.summaries import CalendarSummary
-from gridio.rpc import codec
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationRequest
+from gridtravel.gridcore.booking.summaries import CalendarSummary
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.capacity.ladders import SlotLadder
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridio.rpc.codec import reservations
+from gridtravel.manager.shadows.children import Standing
+from gridtravel.simulator.kernel.virtual_loop import VirtualLoop, run_virtual
+from gridtravel.simulator.tree.tree_site import TreeSite
+from gridtravel.simulator.tree.world import TreeShape, TreeWorld
 from gridwire.v1 import common_pb2
-from manager.children import Standing
-from simulator.tree_site import TreeSite
-from simulator.tree_world import TreeShape, TreeWorld
-from simulator.virtual_loop import VirtualLoop, run_virtual
-from tests.builders import a_request
+from tests.support.builders import a_request
 
 EVE = Caller(subject="/O=grid/OU=users/CN=eve", login="eve")
 HOUR_S = 3_600
@@ -190,7 +190,7 @@ def test_a_summary_that_contradicts_itself(
         ],
     )
     with pytest.raises(InputError, match=reason):
-        codec.decode_summary(message)
+        reservations.SUMMARY.decode(message)
 
 
 def test_a_child_whose_summary_contradicts_itself() -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import GridError
-from gridcore.itineraries import Itinerary, TripState
-from gridcore.reservations import ReservationState
-from gridio.journal_memory import WriteStage
-from tests.fault_world import START, Fault, FaultWorld, LaptopDied, Mishap, told_truth
-from travel_agent.resuming import Resumed
+from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridcore.errors import GridError
+from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
+from gridtravel.gridio.journal.memory import WriteStage
+from gridtravel.travel_agent.booking.resume import Resumed
+from tests.support.fault_world import START, Fault, FaultWorld, LaptopDied, Mishap, told_truth
 
 SITES = ("alpha", "beta", "gamma")
 LAPTOP_DIES = (Fault.LAPTOP_DIES_BEFORE, Fault.LAPTOP_DIES_AFTER)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.exhaustive import CHANGE, LAPTOP, LATER_S, PAIR_KINDS, one_trip, points_of
-from simulator.random_worlds import random_plan
-from simulator.torture import story_of
-from simulator.worlds import PlannedCrash, WorldPlan, WorldRecord, live
-from tests.sim_ablations import Ablation
-from tests.sim_change_ablations import (
+from gridtravel.simulator.cli.torture import story_of
+from gridtravel.simulator.grid.exhaustive import LAPTOP, LATER_S, PAIR_KINDS, one_trip, points_of
+from gridtravel.simulator.grid.random_worlds import random_plan
+from gridtravel.simulator.grid.world import PlannedCrash, WorldPlan, WorldRecord, live
+from tests.support.sim_ablations import Ablation
+from tests.support.sim_change_ablations import (
     CHANGE_ABLATIONS,
     LEFT_ALONE_SEED,
     WITHOUT_SOUTH,
     lost_in_a_change,
+    one_changed_trip,
 )
 
 SAMPLE = 6
@@ -23,7 +24,7 @@ SAMPLE = 6
 def clean(plan: WorldPlan) -> WorldRecord:
     """Live a world in which every promise must be kept."""
     record = live(plan)
-    broken = [str(each) for each in record.chronicle.violations]
+    broken = [str(each) for each in record.event_log.violations]
     assert record.is_clean, "\n".join([*broken, *story_of(record)])
     return record
 
@@ -32,20 +33,20 @@ def test_a_change_costs_what_a_booking_costs() -> None:
     """Three inquiries, holds, votes and commits more; the jobs follow by themselves, and start
     together at the new time.
     """
-    record, plain = clean(one_trip(change=CHANGE)), clean(one_trip())
-    more = record.chronicle.messages - plain.chronicle.messages
+    record, plain = clean(one_changed_trip()), clean(one_trip())
+    more = record.event_log.messages - plain.event_log.messages
     verbs = ("Inquire", "Reserve", "Commit", "Vote", "Submit")
     assert [more[verb] for verb in verbs] == [3, 3, 3, 3, 0]
-    starts = [line for line in record.chronicle.lines if line.template.startswith("launches")]
+    starts = [line for line in record.event_log.lines if line.template.startswith("launches")]
     assert [round(line.at_s) for line in starts] == [660, 660, 660]
-    assert record.chronicle.counts["amended: changed"] == 1
+    assert record.event_log.counts["amended: changed"] == 1
 
 
 def test_every_message_and_write_of_a_change_may_be_the_last() -> None:
     """Each party dies at each message and write from the change on, and comes back after its holds'
     lifetimes, the laptop never: every leg is old, or every leg is new.
     """
-    whole, booked = live(one_trip(change=CHANGE)), live(one_trip())
+    whole, booked = live(one_changed_trip()), live(one_trip())
     before = {(point.party, point.kind): point.number for point in points_of(booked, PAIR_KINDS)}
     forms: dict[bool, int] = {}
     for point in points_of(whole, PAIR_KINDS):
@@ -53,8 +54,8 @@ def test_every_message_and_write_of_a_change_may_be_the_last() -> None:
             continue
         back_after_s = None if point.party == LAPTOP else LATER_S
         crash = PlannedCrash(at=point, back_after_s=back_after_s)
-        record = clean(one_trip(change=CHANGE, crashes=(crash,)))
-        starts = [line for line in record.chronicle.lines if line.template.startswith("launches")]
+        record = clean(one_changed_trip(crashes=(crash,)))
+        starts = [line for line in record.event_log.lines if line.template.startswith("launches")]
         assert len({round(line.at_s) for line in starts}) <= 1, crash
         for line in starts[:1]:
             is_new = round(line.at_s) == 660
@@ -67,7 +68,7 @@ def test_a_site_that_is_left_out_hears_of_it_without_the_laptop() -> None:
     other: the third keeps its leg exactly when nothing was changed.
     """
     outcomes = [live(plan) for plan in lost_in_a_change(WITHOUT_SOUTH)]
-    broken = [str(each) for record in outcomes for each in record.chronicle.violations]
+    broken = [str(each) for record in outcomes for each in record.event_log.violations]
     assert not broken, broken
     assert len(outcomes) > 40
 
@@ -93,7 +94,7 @@ def test_damage_of_a_change_is_found(ablation: Ablation, monkeypatch: pytest.Mon
     ablation.take_away(monkeypatch)
     seen: dict[str, None] = {}
     for plan in plans:
-        for violation in live(plan, ablation.types).chronicle.violations:
+        for violation in live(plan, ablation.types).event_log.violations:
             seen[violation.rule] = None
         if any(rule in seen for rule in ablation.rules):
             return

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-import manager.calendar_manager
-from gridcore.reservations import Reservation, ReservationState
-from gridio.history import HISTORY_KIND
-from tests.child_site import ChildSite
-from tests.manager_world import World, a_wish
-from tests.virtual_time import run_virtually
+import gridtravel.manager.calendar_manager
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationState
+from gridtravel.gridio.journal.compaction import HISTORY_KIND
+from tests.support.child_site import ChildSite
+from tests.support.manager_world import World, a_wish
+from tests.support.virtual_time import run_virtually
 
 FEW = 30
 
@@ -20,7 +20,7 @@ def test_a_manager_compacts_by_itself_and_restarts_from_it(
     """Above a number of records the journal is rewritten, with a booking on its way and with one
     that stands; after a crash both are there, whole, and no id is given twice.
     """
-    monkeypatch.setattr(manager.calendar_manager, "COMPACT_ABOVE", FEW)
+    monkeypatch.setattr(gridtravel.manager.calendar_manager, "COMPACT_ABOVE", FEW)
 
     async def story() -> None:
         world = World([ChildSite("a", 4), ChildSite("b", 4)])
@@ -65,7 +65,7 @@ def test_the_journal_stays_as_long_as_what_is_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Over many bookings that are forgotten again the journal does not grow."""
-    monkeypatch.setattr(manager.calendar_manager, "COMPACT_ABOVE", FEW)
+    monkeypatch.setattr(gridtravel.manager.calendar_manager, "COMPACT_ABOVE", FEW)
 
     async def story() -> None:
         world = World([ChildSite("a", 4)])

@@ -9,7 +9,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from simulator.exhaustive import (
+from gridtravel.simulator.cli.torture import run_seed, story_of
+from gridtravel.simulator.grid.exhaustive import (
     LAPTOP,
     LATER_S,
     PAIR_KINDS,
@@ -19,15 +20,20 @@ from simulator.exhaustive import (
     one_trip,
     points_of,
 )
-from simulator.lives import CrashPoint, PointKind
-from simulator.network import Weather
-from simulator.random_worlds import random_plan
-from simulator.simulated_laptop import LaptopPlan
-from simulator.torture import run_seed, story_of
-from simulator.troubles import Trouble, TroubleKind
-from simulator.virtual_clock import ClockStep
-from simulator.worlds import PlannedCrash, WorldPlan, WorldRecord, live
-from tests.sim_ablations import ABLATIONS
+from gridtravel.simulator.grid.random_worlds import random_plan
+from gridtravel.simulator.grid.simulated_laptop import LaptopPlan
+from gridtravel.simulator.grid.world import (
+    FaultKind,
+    InjectedFault,
+    PlannedCrash,
+    WorldPlan,
+    WorldRecord,
+    live,
+)
+from gridtravel.simulator.kernel.network import NetworkConditions
+from gridtravel.simulator.kernel.processes import CrashPoint, PointKind
+from gridtravel.simulator.kernel.virtual_clock import ClockStep
+from tests.support.sim_ablations import ABLATIONS
 
 SAMPLE = 12
 """Worlds lived for each seed of the sample."""
@@ -36,7 +42,7 @@ SAMPLE = 12
 def clean(plan: WorldPlan) -> WorldRecord:
     """Live a world in which every promise must be kept."""
     record = live(plan)
-    broken = [str(each) for each in record.chronicle.violations]
+    broken = [str(each) for each in record.event_log.violations]
     assert record.is_clean, "\n".join([*broken, *story_of(record)])
     return record
 
@@ -52,14 +58,14 @@ def test_a_quiet_world_books_and_travels() -> None:
     and the messages are those of docs/protocol.md: three rounds of three and the votes.
     """
     record = clean(one_trip())
-    messages = record.chronicle.messages
+    messages = record.event_log.messages
     assert list(record.outcomes.values()) == ["BOOKED"]
     assert [messages[verb] for verb in ("Inquire", "Reserve", "Commit", "Submit")] == [3, 3, 3, 3]
     # A round to decide; before the start the first site settles in three, the others learn in one.
     assert messages["Vote"] == 3 + 3 * 2 + 2 * 2
-    starts = [line for line in record.chronicle.lines if line.template.startswith("launches")]
+    starts = [line for line in record.event_log.lines if line.template.startswith("launches")]
     assert len(starts) == 3
-    assert not record.chronicle.faults
+    assert not record.event_log.faults
 
 
 def test_every_message_and_write_of_a_trip_may_be_the_last() -> None:
@@ -91,7 +97,7 @@ def test_a_laptop_lost_after_the_decision_leaves_a_whole_trip() -> None:
     votes_heard = 9  # three answers each to Inquire, Reserve and Vote
     point = CrashPoint(party=LAPTOP, kind=PointKind.RECEIVED, number=votes_heard)
     record = clean(one_trip(crashes=(PlannedCrash(at=point, back_after_s=None),)))
-    assert whole.chronicle.messages["Vote"] < record.chronicle.messages["Vote"]
+    assert whole.event_log.messages["Vote"] < record.event_log.messages["Vote"]
     assert list(record.outcomes.values()) == ["BOOKED"]
     assert record.doubt_longest_s > 25.0
 
@@ -101,20 +107,20 @@ def test_a_trip_survives_a_majority_that_is_away() -> None:
     are back the trip is whole or absent, and nobody is left in doubt.
     """
     for at_s in (1.05, 1.15, 1.25, 1.35):
-        trouble = Trouble(
-            kind=TroubleKind.PARTITION, at_s=at_s, parties=(SITES[0], LAPTOP), lasts_s=60.0
+        fault = InjectedFault(
+            kind=FaultKind.PARTITION, at_s=at_s, parties=(SITES[0], LAPTOP), lasts_s=60.0
         )
-        clean(replace(one_trip(), troubles=(trouble,), storm_s=90.0))
+        clean(replace(one_trip(), faults=(fault,), storm_s=90.0))
 
 
 def test_messages_that_come_twice_or_much_too_late() -> None:
     """Every message doubled, many later than any deadline: nothing is booked twice, and what was
     released stays released.
     """
-    weather = Weather(double=1.0, late=0.3, late_most_s=60.0)
+    conditions = NetworkConditions(double=1.0, late=0.3, late_most_s=60.0)
     for seed in range(1, 9):
-        record = clean(replace(one_trip(seed), weather=weather, storm_s=120.0))
-        assert record.chronicle.faults["doubled message"] >= 6
+        record = clean(replace(one_trip(seed), conditions=conditions, storm_s=120.0))
+        assert record.event_log.faults["doubled message"] >= 6
 
 
 def test_a_full_disk_ends_the_daemon_and_not_its_promises() -> None:
@@ -122,8 +128,8 @@ def test_a_full_disk_ends_the_daemon_and_not_its_promises() -> None:
     what is only in memory (it once did, and showed a committed leg as released).
     """
     for at_s in (1.05, 1.12, 1.2, 1.3, 1.4):
-        trouble = Trouble(kind=TroubleKind.FULL_DISK, at_s=at_s, parties=("east",), lasts_s=10.0)
-        clean(replace(one_trip(), troubles=(trouble,), storm_s=30.0))
+        fault = InjectedFault(kind=FaultKind.FULL_DISK, at_s=at_s, parties=("east",), lasts_s=10.0)
+        clean(replace(one_trip(), faults=(fault,), storm_s=30.0))
     clean(random_plan(35, sites_most=6, loss=0.3))
 
 
@@ -136,7 +142,7 @@ def test_a_clock_that_is_set_back_keeps_its_subscribers() -> None:
     sites = tuple(replace(each, clock_steps=steps) for each in trip.sites)
     for storm_s in (20.0, 60.0):
         record = clean(replace(trip, sites=sites, watched=SITES, storm_s=storm_s))
-        assert record.chronicle.messages["Subscribe"] == len(SITES), "nobody had to ask again"
+        assert record.event_log.messages["Subscribe"] == len(SITES), "nobody had to ask again"
 
 
 def test_a_lid_that_closes_in_the_middle_of_a_booking() -> None:
@@ -145,8 +151,10 @@ def test_a_lid_that_closes_in_the_middle_of_a_booking() -> None:
     """
     outcomes: dict[str, int] = {}
     for tenths in range(10, 17):
-        pause = Trouble(kind=TroubleKind.PAUSE, at_s=tenths / 10, parties=(LAPTOP,), lasts_s=90.0)
-        record = clean(replace(one_trip(), troubles=(pause,), storm_s=100.0))
+        pause = InjectedFault(
+            kind=FaultKind.PAUSE, at_s=tenths / 10, parties=(LAPTOP,), lasts_s=90.0
+        )
+        record = clean(replace(one_trip(), faults=(pause,), storm_s=100.0))
         for outcome in record.outcomes.values():
             outcomes[outcome] = outcomes.get(outcome, 0) + 1
     assert outcomes["BOOKED"] > 0
@@ -158,9 +166,10 @@ def test_the_same_seed_gives_the_same_world() -> None:
     """
     program = (
         "import hashlib, logging; logging.disable(50);"
-        "from simulator.random_worlds import random_plan; from simulator.worlds import live;"
+        "from gridtravel.simulator.grid.random_worlds import random_plan;"
+        "from gridtravel.simulator.grid.world import live;"
         "lines = [line.text() for seed in (3, 4, 35)"
-        " for line in live(random_plan(seed, sites_most=8, loss=0.3)).chronicle.lines];"
+        " for line in live(random_plan(seed, sites_most=8, loss=0.3)).event_log.lines];"
         "print(len(lines), hashlib.sha256('\\n'.join(lines).encode()).hexdigest())"
     )
     told = [
@@ -184,7 +193,7 @@ def test_a_failing_seed_tells_its_story() -> None:
     assert run_seed(1, 4, 0.2).story == ()
     weak = next(each for each in ABLATIONS if each.name == "hold expiry")
     records = (live(plan, weak.types) for plan in weak.worlds())
-    record = next(each for each in records if each.chronicle.violations)
+    record = next(each for each in records if each.event_log.violations)
     lines = story_of(record)
     assert any("BROKEN: every hold ends" in line for line in lines)
     assert any("stores ReservationGranted" in line for line in lines)

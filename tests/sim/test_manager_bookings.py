@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
-from gridcore.calendar_rules import ResourceClass
-from gridcore.reservations import Availability, Decline, DeclineRule, Reservation, ReservationState
-from gridcore.summaries import CalendarSummary
-from tests.child_site import ChildSite
-from tests.manager_world import ADA, NORTH, SOON, World, a_wish, a_world, booked, held
-from tests.virtual_time import START, run_virtually
+from gridtravel.gridcore.booking.calendar_rules import ResourceClass
+from gridtravel.gridcore.booking.reservations import (
+    Availability,
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationState,
+)
+from gridtravel.gridcore.booking.summaries import CalendarSummary
+from tests.support.child_site import ChildSite
+from tests.support.manager_world import ADA, NORTH, SOON, World, a_wish, a_world, booked, held
+from tests.support.virtual_time import START, run_virtually
 
 LIVE = (ReservationState.HELD, ReservationState.COMMITTED)
 

@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
-from gridcore.errors import InputError, NotFoundError, UnavailableError
-from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationState, TripRef
-from tests.child_site import ChildSite
-from tests.manager_world import SOON, World, a_wish, a_world, booked, held
-from tests.virtual_time import run_virtually
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationState,
+    TripRef,
+)
+from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
+from tests.support.child_site import ChildSite
+from tests.support.manager_world import SOON, World, a_wish, a_world, booked, held
+from tests.support.virtual_time import run_virtually
 
 COMMITTED = ReservationState.COMMITTED
 

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from gridcore.errors import InputError, NotAuthorisedError, UnavailableError
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
     DeclineRule,
     Reservation,
     ReservationState,
 )
-from gridio.journal_memory import WriteStage
-from manager.children import Standing
-from manager.errands import Errands
-from tests.child_site import ChildSite
-from tests.manager_world import SOON, World, a_wish, a_world, booked, held
-from tests.virtual_time import run_virtually
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError, UnavailableError
+from gridtravel.gridio.journal.memory import WriteStage
+from gridtravel.manager.shadows.children import Standing
+from gridtravel.manager.two_phase.background import BackgroundTasks
+from tests.support.child_site import ChildSite
+from tests.support.manager_world import SOON, World, a_wish, a_world, booked, held
+from tests.support.virtual_time import run_virtually
 
 Carry = Callable[[str, str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
@@ -236,7 +236,7 @@ def test_a_defect_in_one_errand_is_told_to_who_waits_for_it_and_to_nobody_else()
     """The other errands go on."""
 
     async def scene() -> None:
-        errands = Errands()
+        background = BackgroundTasks()
 
         async def broken() -> None:
             raise ZeroDivisionError
@@ -244,10 +244,10 @@ def test_a_defect_in_one_errand_is_told_to_who_waits_for_it_and_to_nobody_else()
         async def sound() -> str:
             return "done"
 
-        async with errands.open():
+        async with background.open():
             with pytest.raises(ZeroDivisionError):
-                await errands.join("broken", broken)
-            assert await errands.join("sound", sound) == "done"
+                await background.single_flight("broken", broken)
+            assert await background.single_flight("sound", sound) == "done"
 
     run_virtually(scene)
 

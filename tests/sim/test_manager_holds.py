@@ -9,11 +9,16 @@ from typing import Any
 
 import pytest
 
-from gridcore.errors import InputError, NotAuthorisedError, NotFoundError
-from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationState
-from tests.child_site import ChildSite
-from tests.manager_world import ADA, SOON, STRANGER, TOP, a_wish, a_world, booked, held
-from tests.virtual_time import LoopClock, run_virtually
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationState,
+)
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError, NotFoundError
+from tests.support.child_site import ChildSite
+from tests.support.manager_world import ADA, SOON, STRANGER, TOP, a_wish, a_world, booked, held
+from tests.support.virtual_time import LoopClock, run_virtually
 
 LIVE = (ReservationState.HELD, ReservationState.COMMITTED)
 

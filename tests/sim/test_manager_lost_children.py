@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
-from gridcore.errors import UnavailableError
-from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationState
-from manager.settling import RETRY_MAX_S
-from tests.child_site import ChildSite
-from tests.manager_world import SOON, a_wish, a_world, booked, held
-from tests.virtual_time import run_virtually
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationState,
+)
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.manager.two_phase.settling import RETRY_MAX_S
+from tests.support.child_site import ChildSite
+from tests.support.manager_world import SOON, a_wish, a_world, booked, held
+from tests.support.virtual_time import run_virtually
 
 
 def test_a_child_that_dies_between_hold_and_commit_keeps_the_outcome_open() -> None:

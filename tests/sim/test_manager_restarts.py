@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from gridcore.errors import UnavailableError
-from gridcore.reservations import Decline, Reservation, ReservationState
-from gridio.journal import Record
-from gridio.journal_memory import WriteStage
-from tests.child_site import ChildSite
-from tests.manager_network import unreliable
-from tests.manager_world import SOON, World, a_wish
-from tests.virtual_time import run_virtually
+from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationState
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridio.journal.contract import Record
+from gridtravel.gridio.journal.memory import WriteStage
+from tests.support.child_site import ChildSite
+from tests.support.manager_network import unreliable
+from tests.support.manager_world import SOON, World, a_wish
+from tests.support.virtual_time import run_virtually
 
 QUIET_S = 95.0
 """Longer than the lifetime of any hold and the pauses of any retry."""

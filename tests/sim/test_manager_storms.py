@@ -8,12 +8,12 @@ import asyncio
 import random
 from typing import Any
 
-from gridcore.errors import GridError
-from gridcore.reservations import Decline, Reservation, ReservationState
-from tests.child_site import ChildSite
-from tests.manager_network import unreliable
-from tests.manager_world import SOON, World, a_wish
-from tests.virtual_time import run_virtually
+from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationState
+from gridtravel.gridcore.errors import GridError
+from tests.support.child_site import ChildSite
+from tests.support.manager_network import unreliable
+from tests.support.manager_world import SOON, World, a_wish
+from tests.support.virtual_time import run_virtually
 
 CALLERS = 12
 STORM_S = 120.0
@@ -82,10 +82,10 @@ async def _storm(seed: int) -> World:
     await world.passes(1)
     callers = [Caller(world, n, random.Random(1000 * seed + n)) for n in range(CALLERS)]
     acting = [asyncio.create_task(each.acts()) for each in callers]
-    weather = asyncio.create_task(_weather(world, chance))
+    conditions = asyncio.create_task(_conditions(world, chance))
     await asyncio.gather(*acting)
-    weather.cancel()
-    await asyncio.gather(weather, return_exceptions=True)
+    conditions.cancel()
+    await asyncio.gather(conditions, return_exceptions=True)
     world.network.carry = None
     for site in sites:
         if not site.is_up:
@@ -99,7 +99,7 @@ async def _storm(seed: int) -> World:
     return world
 
 
-async def _weather(world: World, chance: random.Random) -> None:
+async def _conditions(world: World, chance: random.Random) -> None:
     """Something dies, and comes back."""
     while True:
         await world.passes(2 + chance.random() * 12)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gridcore.ladders import SlotLadder
-from gridcore.reservations import Availability, Decline, DeclineRule, Reservation
-from gridcore.whole_slots import SlotRule
-from manager.advance import Advance
-from manager.merging import ChildRoom, Span
-from tests.child_site import ChildSite
-from tests.manager_world import MANAGER_RULES, World, a_wish
-from tests.virtual_time import run_virtually
+from gridtravel.gridcore.booking.reservations import Availability, Decline, DeclineRule, Reservation
+from gridtravel.gridcore.capacity.ladders import SlotLadder
+from gridtravel.gridcore.capacity.whole_slots import SlotRule
+from gridtravel.manager.search.combining import ChildRoom, Span
+from gridtravel.manager.search.threshold import ResourceThreshold
+from tests.support.child_site import ChildSite
+from tests.support.manager_world import MANAGER_RULES, World, a_wish
+from tests.support.virtual_time import run_virtually
 
 LADDER = SlotLadder.parse("2x60, *x600")
 HALF = replace(MANAGER_RULES, slot_rule=SlotRule(ladder=LADDER, threshold_permille=500))
@@ -57,8 +57,8 @@ def test_a_span_that_reaches_from_near_to_far_is_two() -> None:
     """
     room = ChildRoom(child="a", nodes=6, unit_price_millicredits=0, resource_class="n")
     span = Span(start=10, until=200, rooms=(room,))
-    near, far = Advance(since=100, withheld=4, capacity=8).limit([span])
+    near, far = ResourceThreshold(since=100, withheld=4, capacity=8).limit([span])
     assert (near.start, near.until, near.usable) == (10, 100, None)
     assert (far.start, far.until, far.most(8)) == (100, 200, 2)
-    (idle,) = Advance(since=100, withheld=4, capacity=6).limit([replace(span, start=150)])
+    (idle,) = ResourceThreshold(since=100, withheld=4, capacity=6).limit([replace(span, start=150)])
     assert idle.most(8) == 6

@@ -10,9 +10,14 @@ from typing import cast
 
 import pytest
 
-from gridcore.errors import NotAuthorisedError
-from gridcore.reservations import Acceptor, Reservation, ReservationState, TripRef
-from gridcore.trip_consensus import (
+from gridtravel.gridcore.booking.reservations import (
+    Acceptor,
+    Reservation,
+    ReservationState,
+    TripRef,
+)
+from gridtravel.gridcore.errors import NotAuthorisedError
+from gridtravel.gridcore.trips.trip_consensus import (
     AcceptorAnswer,
     AcceptorState,
     Ballot,
@@ -21,11 +26,11 @@ from gridcore.trip_consensus import (
     VoteQuestion,
     answer_vote,
 )
-from gridio.connections import SiteConnection
-from gridio.trip_voting import TripVoting
-from tests.child_site import ChildSite
-from tests.manager_world import ADA, SOON, STRANGER, World, a_wish, a_world, held
-from tests.virtual_time import run_virtually
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.sites.trip_voting import TripVoting
+from tests.support.child_site import ChildSite
+from tests.support.manager_world import ADA, SOON, STRANGER, World, a_wish, a_world, held
+from tests.support.virtual_time import run_virtually
 
 LATER = SOON + 400
 

@@ -9,19 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.callers import Caller
-from gridcore.ladders import SlotLadder
-from gridcore.moving_up import MANAGER_PAUSE_S, SITE_PAUSE_S, TOP_PAUSE_S, movable
-from gridcore.reservations import Reservation, ReservationState, TripRef
-from gridcore.whole_slots import SlotRule
-from simulator.tree_world import TreeShape, TreeWorld
-from simulator.virtual_loop import VirtualLoop, run_virtual
-from tests.builders import a_request, a_reservation
-from tests.child_site import ChildSite
-from tests.manager_world import ADA, BOB, SOON, a_wish, a_world, booked
-from tests.upkeep_world import KENNETH, UpkeepWorld
-from tests.upkeep_world import a_wish as a_site_wish
-from tests.virtual_time import run_virtually
+from gridtravel.gridcore.booking.earlier_starts import (
+    MANAGER_PAUSE_S,
+    SITE_PAUSE_S,
+    TOP_PAUSE_S,
+    movable,
+)
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationState, TripRef
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.capacity.ladders import SlotLadder
+from gridtravel.gridcore.capacity.whole_slots import SlotRule
+from gridtravel.simulator.kernel.virtual_loop import VirtualLoop, run_virtual
+from gridtravel.simulator.tree.world import TreeShape, TreeWorld
+from tests.support.builders import a_request, a_reservation
+from tests.support.child_site import ChildSite
+from tests.support.maintenance_world import KENNETH, MaintenanceWorld
+from tests.support.maintenance_world import a_wish as a_site_wish
+from tests.support.manager_world import ADA, BOB, SOON, a_wish, a_world, booked
+from tests.support.virtual_time import run_virtually
 
 QUARTERS = SlotRule(ladder=SlotLadder.parse("4x450, *x1800"))
 
@@ -97,7 +102,7 @@ async def test_a_reservation_moves_up_when_slots_are_split(tmp_path: Path) -> No
     """Behind a whole slot of half an hour; when the slot is divided it moves to the quarter that
     became free, the queue first. A restart keeps the new start, and it never gets later.
     """
-    world = UpkeepWorld(tmp_path, now=1_000_800, slot_rule=QUARTERS)  # a multiple of 1800
+    world = MaintenanceWorld(tmp_path, now=1_000_800, slot_rule=QUARTERS)  # a multiple of 1800
     await world.start()
     now, port = world.clock.now(), world.agent.calendar_port(KENNETH)
     fixed = await port.reserve(a_site_wish("fixed", 4, now + 3600, 400), ttl_s=30)

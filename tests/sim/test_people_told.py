@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from icalendar import Calendar
 
-from gridcore.errors import UnavailableError
-from gridcore.itineraries import TripState
-from gridcore.jobs import JobState
-from gridcore.metajobs import Metajob, Notifications
-from gridcore.trip_wishes import TripEvent
-from gridio.notify import Notice
-from tests.fake_services import FakeSite
-from tests.fault_world import START, FaultWorld
-from travel_agent.news import News, Step
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.gridcore.trips.itineraries import TripState
+from gridtravel.gridcore.trips.metajobs import Metajob, Notifications
+from gridtravel.gridcore.trips.trip_wishes import TripEvent
+from gridtravel.gridio.system.notify import Notice
+from gridtravel.travel_agent.news import News, Step
+from tests.support.fake_services import FakeSite
+from tests.support.fault_world import START, FaultWorld
 
 ADA = "ada@lab.example"
 
@@ -92,6 +92,22 @@ async def test_a_failed_leg_is_told(tmp_path: Path) -> None:
     found = await world.laptop().status(trip.trip_id)
     assert found.itinerary.state is TripState.FAILED
     assert subjects(world) == ["is booked", "has failed"]
+
+
+async def test_why_a_trip_failed_is_told_by_whichever_command_finds_it(tmp_path: Path) -> None:
+    """The first look after the end, which no watch came before, has the reason in its notes and in
+    the mail; so has every later one.
+    """
+    world = FaultWorld(tmp_path, "alpha")
+    trip = await world.laptop().book(wish(world))
+    world.clock.advance_to(START + 1)
+    why = "cannot run no-such-program: No such file or directory"
+    (site,) = world.sites.values()
+    for job_id in list(site.jobs):
+        await site.move_job(job_id, JobState.FAILED, reason=why)
+    looks = [await world.laptop().status(trip.trip_id) for _ in range(2)]
+    assert [each.notes for each in looks] == [(f"{trip.legs[0].name}: {why}",)] * 2
+    assert why in world.notifier.notices[-1].text
 
 
 async def test_only_what_was_asked_for_is_told(tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.errors import GridError
-from gridcore.itineraries import Itinerary, TripState
-from gridcore.metajobs import Metajob
-from gridcore.reservations import ReservationState
-from gridcore.timetext import format_utc
-from tests.fault_world import NOW, START, Fault, FaultWorld, LaptopDied, Mishap
-from travel_agent.changing import TripChange
-from travel_agent.metajob_files import parse_metajob
+from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridcore.errors import GridError
+from gridtravel.gridcore.timing.timetext import format_utc
+from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
+from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.travel_agent.booking.amend import TripChange
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from tests.support.fault_world import NOW, START, Fault, FaultWorld, LaptopDied, Mishap
 
 CHAINS = {
     "there and back": ("alpha", "beta", "alpha"),

@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from agents.receiving import Receiving
-from simulator.pipeline_checkers import ORDERED
-from simulator.random_worlds import random_plan
-from simulator.torture import story_of
-from simulator.trip_checkers import WHOLE
-from simulator.worlds import WorldRecord, live
+from gridtravel.agents.trips.handover import HandoverReceiver
+from gridtravel.simulator.checks.pipeline_checkers import ORDERED
+from gridtravel.simulator.checks.trip_checkers import WHOLE
+from gridtravel.simulator.cli.torture import story_of
+from gridtravel.simulator.grid.random_worlds import random_plan
+from gridtravel.simulator.grid.world import WorldRecord, live
 
 SAMPLE = 12
 """Worlds lived for each seed of the sample."""
@@ -22,7 +22,7 @@ WORLDS_MAX = 40
 def clean(seed: int, *, sites_most: int = 6) -> WorldRecord:
     """Live a world of pipelines in which every promise must be kept."""
     record = live(random_plan(seed, sites_most=sites_most, pipelines=1.0))
-    broken = [str(each) for each in record.chronicle.violations]
+    broken = [str(each) for each in record.event_log.violations]
     assert record.is_clean, "\n".join([*broken, *story_of(record)])
     return record
 
@@ -48,11 +48,11 @@ def test_the_checker_sees_a_stage_that_does_not_wait(monkeypatch: pytest.MonkeyP
     async def at_once(*_: object) -> str:
         return ""
 
-    monkeypatch.setattr(Receiving, "_from", at_once)
+    monkeypatch.setattr(HandoverReceiver, "_from", at_once)
     broken: Counter[str] = Counter()
     for seed in range(WORLDS_MAX):
         record = live(random_plan(seed, sites_most=4, pipelines=1.0))
-        broken.update(each.rule for each in record.chronicle.violations)
+        broken.update(each.rule for each in record.event_log.violations)
         if broken[ORDERED]:
             return
     raise AssertionError(f"nothing seen in {WORLDS_MAX} worlds: {broken}")

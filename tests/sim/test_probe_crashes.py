@@ -1,28 +1,27 @@
 """The paper's search in simulated grids: killed wherever it may be, it leaves no test reservation.
 
 The sites are loaded so that the window slides and nodes shift; the checkers of the simulated world
-look at every book once it is quiet (``simulator.checkers``).
+look at every book once it is quiet (``simulator.checks.checkers``).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from gridcore.calendar_events import ReservationGranted
-from gridcore.machines import MachineRequest
-from gridcore.metajobs import Metajob, UsagePattern
-from gridcore.reservations import ReservationState
-from gridcore.tasks import TaskSpec
-from simulator.exhaustive import LAPTOP, LATER_S, SITES
-from simulator.lives import CrashPoint, PointKind
-from simulator.local_users import LocalWish
-from simulator.network import Weather
-from simulator.simulated_laptop import LaptopPlan, TripWish
-from simulator.simulated_site import SitePlan
-from simulator.torture import story_of
-from simulator.virtual_clock import WORLD_BEGIN
-from simulator.worlds import PlannedCrash, WorldPlan, WorldRecord, live
-from travel_agent.searches import SearchChoice
+from gridtravel.gridcore.booking.calendar_events import ReservationGranted
+from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridcore.jobs.tasks import TaskSpec
+from gridtravel.gridcore.trips.machines import MachineRequest
+from gridtravel.gridcore.trips.metajobs import Metajob, UsagePattern
+from gridtravel.simulator.cli.torture import story_of
+from gridtravel.simulator.grid.exhaustive import LAPTOP, LATER_S, SITES
+from gridtravel.simulator.grid.simulated_laptop import LaptopPlan, TripWish
+from gridtravel.simulator.grid.simulated_site import SitePlan
+from gridtravel.simulator.grid.world import LocalWish, PlannedCrash, WorldPlan, WorldRecord, live
+from gridtravel.simulator.kernel.network import NetworkConditions
+from gridtravel.simulator.kernel.processes import CrashPoint, PointKind
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
+from gridtravel.travel_agent.choices import SearchChoice
 
 
 def probing_world(*crashes: PlannedCrash, seed: int = 1) -> WorldPlan:
@@ -72,7 +71,7 @@ def probing_world(*crashes: PlannedCrash, seed: int = 1) -> WorldPlan:
 def clean(plan: WorldPlan) -> WorldRecord:
     """Live a world in which every promise must be kept."""
     record = live(plan)
-    broken = [str(each) for each in record.chronicle.violations]
+    broken = [str(each) for each in record.event_log.violations]
     assert record.is_clean, "\n".join([*broken, *story_of(record)])
     return record
 
@@ -83,7 +82,7 @@ def test_it_slides_without_inquiring_and_books() -> None:
     """
     record = clean(probing_world())
     assert list(record.outcomes.values()) == ["BOOKED"]
-    messages = record.chronicle.messages
+    messages = record.event_log.messages
     assert messages["Inquire"] == 0
     assert messages["Reserve"] >= 3 + 2 * 3 + 3
     assert messages["Release"] >= messages["Reserve"] - 3
@@ -109,9 +108,9 @@ def test_killed_at_any_await_it_leaves_no_test_reservation() -> None:
 
 def test_bad_weather_leaves_none_either(sim_seed: int) -> None:
     """Questions and answers are lost, doubled and late while it probes."""
-    weather = Weather(loss=0.15, double=0.1, late=0.05, notice=0.5)
+    conditions = NetworkConditions(loss=0.15, double=0.1, late=0.05, notice=0.5)
     for seed in range(sim_seed * 100, sim_seed * 100 + 12):
-        clean(replace(probing_world(seed=seed), weather=weather))
+        clean(replace(probing_world(seed=seed), conditions=conditions))
 
 
 def test_the_checkers_see_a_hold_that_is_left() -> None:
@@ -121,7 +120,7 @@ def test_the_checkers_see_a_hold_that_is_left() -> None:
     record = live(probing_world())
     held = [
         event.reservation.request.request_id
-        for line in record.chronicle.lines
+        for line in record.event_log.lines
         for event in line.parts
         if isinstance(event, ReservationGranted)
         and event.reservation.state is ReservationState.HELD

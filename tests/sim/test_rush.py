@@ -10,20 +10,20 @@ from collections import Counter
 
 import pytest
 
-from gridcore.machines import MachineRequest
-from gridcore.metajobs import Metajob, UsagePattern
-from simulator.exhaustive import SITES
-from simulator.simulated_laptop import LaptopPlan, TripWish
-from simulator.simulated_site import SitePlan
-from simulator.torture import story_of
-from simulator.virtual_clock import WORLD_BEGIN
-from simulator.worlds import WorldPlan, live
-from travel_agent.booking import ATTEMPTS_MAX
-from travel_agent.searches import SearchChoice
-from travel_agent.trip_events import HoldsAsked
+from gridtravel.gridcore.trips.machines import MachineRequest
+from gridtravel.gridcore.trips.metajobs import Metajob, UsagePattern
+from gridtravel.simulator.cli.torture import story_of
+from gridtravel.simulator.grid.exhaustive import SITES
+from gridtravel.simulator.grid.simulated_laptop import LaptopPlan, TripWish
+from gridtravel.simulator.grid.simulated_site import SitePlan
+from gridtravel.simulator.grid.world import WorldPlan, live
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
+from gridtravel.travel_agent.booking.two_phase import ATTEMPTS_MAX
+from gridtravel.travel_agent.choices import SearchChoice
+from gridtravel.travel_agent.log.events import HoldsAsked
 
 LAPTOPS = 5
-SEEDS = range(1, 31)
+SEEDS = range(1, 13)
 MIXES = {
     "sweep": (SearchChoice.SWEEP,) * LAPTOPS,
     "probe": (SearchChoice.PROBE,) * LAPTOPS,
@@ -73,7 +73,7 @@ def test_of_five_in_a_rush_one_gets_it(mix: str) -> None:
         won[booked] += 1
         asked = [
             event.attempt
-            for line in record.chronicle.lines
+            for line in record.event_log.lines
             for event in line.parts
             if isinstance(event, HoldsAsked)
         ]

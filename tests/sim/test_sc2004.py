@@ -12,20 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from agents.agent_events import JobStarting
-from gridcore.itineraries import TripState
-from gridcore.metajobs import Metajob
-from gridcore.tasks import TaskSpec
-from simulator.local_users import LocalWish
-from simulator.simulated_laptop import LaptopPlan, TripWish
-from simulator.simulated_site import SitePlan
-from simulator.torture import story_of
-from simulator.virtual_clock import WORLD_BEGIN
-from simulator.virtual_loop import VirtualLoop, run_virtual
-from simulator.worlds import World, WorldPlan, WorldRecord, WorldTypes
-from tests.metajob_builders import PACIFIC, SC2004
-from travel_agent.metajob_files import read_metajob_file
-from travel_agent.searches import SearchChoice
+from gridtravel.agents.journal.events import JobStarting
+from gridtravel.gridcore.jobs.tasks import TaskSpec
+from gridtravel.gridcore.trips.itineraries import TripState
+from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.simulator.cli.torture import story_of
+from gridtravel.simulator.grid.simulated_laptop import LaptopPlan, TripWish
+from gridtravel.simulator.grid.simulated_site import SitePlan
+from gridtravel.simulator.grid.world import LocalWish, World, WorldPlan, WorldRecord, WorldTypes
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
+from gridtravel.simulator.kernel.virtual_loop import VirtualLoop, run_virtual
+from gridtravel.travel_agent.choices import SearchChoice
+from gridtravel.travel_agent.metajob_file.reader import read_metajob_file
+from tests.support.metajob_builders import PACIFIC, SC2004
 
 FILE = Path(__file__).resolve().parents[1] / "golden" / "sc2004_metajob.gur"
 NODES = {"datastar655": 158, "sdsc-ia64": 128, "purduesp": 2}
@@ -123,12 +122,12 @@ def test_ten_one_and_one_node_start_together_at_seven_pacific_time(search: Searc
     }
     assert {leg.start for leg in legs.values()} == {SC2004}
     jobs = {leg.job_id for leg in legs.values()}
-    events = [(line.party, event) for line in record.chronicle.lines for event in line.parts]
+    events = [(line.party, event) for line in record.event_log.lines for event in line.parts]
     starts = {
         site: event.at
         for site, event in events
         if isinstance(event, JobStarting) and event.job_id in jobs
     }
     assert starts == dict.fromkeys(NODES, SC2004)
-    assert record.chronicle.counts["local job granted"] == 6
-    assert record.chronicle.counts["local reservation granted"] == 2
+    assert record.event_log.counts["local job granted"] == 6
+    assert record.event_log.counts["local reservation granted"] == 2

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from gridcore.callers import Caller, Role
-from gridcore.errors import InputError
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.reservations import (
     HOPS_MAX,
     Availability,
     Decline,
@@ -19,10 +17,12 @@ from gridcore.reservations import (
     ReservationRequest,
     ReservationState,
 )
-from simulator.tree_wire import TreeWeather
-from simulator.tree_world import TreeShape, TreeWorld
-from simulator.virtual_loop import VirtualLoop, run_virtual
-from tests.builders import a_request
+from gridtravel.gridcore.callers import Caller, Role
+from gridtravel.gridcore.errors import InputError
+from gridtravel.simulator.kernel.virtual_loop import VirtualLoop, run_virtual
+from gridtravel.simulator.tree.wire import TreeConditions
+from gridtravel.simulator.tree.world import TreeShape, TreeWorld
+from tests.support.builders import a_request
 
 ADA = Caller(subject="/O=grid/OU=users/CN=ada", login="ada")
 SOON_S = 100
@@ -264,7 +264,7 @@ def test_lost_messages_leave_nothing_behind() -> None:
     """With lost answers and late doubles, what went up is whole or absent at every manager."""
 
     async def scene(world: TreeWorld) -> None:
-        world.wire.weather = TreeWeather(loss=0.2, doubles=0.2)
+        world.wire.conditions = TreeConditions(loss=0.2, doubles=0.2)
         for number in range(10):
             port = world.regions[number % 2].calendar_port(ADA)
             answer = await port.reserve(a_wish(world, f"w{number}", 9), ttl_s=30)

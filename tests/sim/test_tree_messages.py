@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from gridcore.callers import Caller
-from gridcore.reservations import Decline, Reservation
-from manager.merging import ChildRoom, distribute
-from simulator.tree_site import TreeSite
-from simulator.tree_world import TreeManager, TreeShape, TreeWorld
-from simulator.virtual_loop import VirtualLoop, run_virtual
-from tests.builders import a_request
+from gridtravel.gridcore.booking.reservations import Decline, Reservation
+from gridtravel.gridcore.callers import Caller
+from gridtravel.manager.search.combining import ChildRoom, distribute
+from gridtravel.simulator.kernel.virtual_loop import VirtualLoop, run_virtual
+from gridtravel.simulator.tree.tree_site import TreeSite
+from gridtravel.simulator.tree.world import TreeManager, TreeShape, TreeWorld
+from tests.support.builders import a_request
 
 ADA = Caller(subject="/O=grid/OU=users/CN=ada", login="ada")
 EVE = Caller(subject="/O=grid/OU=users/CN=eve", login="eve")
@@ -129,10 +129,10 @@ def test_of_managers_the_roomiest_is_guessed() -> None:
     """A sum over slots may show too much, most likely where it only just fits; of agents, which
     know their own room, the smallest that is enough keeps the large ones for large requests.
     """
-    rooms = [
+    availabilities = [
         ChildRoom(child=f"c{nodes}", nodes=nodes, unit_price_millicredits=0, resource_class="n")
         for nodes in (6, 20, 9)
     ]
-    (tight,) = distribute(rooms, 5)
-    (roomy,) = distribute(rooms, 5, from_roomiest=True)
+    (tight,) = distribute(availabilities, 5)
+    (roomy,) = distribute(availabilities, 5, from_roomiest=True)
     assert (tight.child, roomy.child) == ("c6", "c20")

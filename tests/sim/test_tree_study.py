@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from simulator.cli import app
-from simulator.tree_study import (
+from gridtravel.simulator.cli.main import app
+from gridtravel.simulator.tree.study import (
     TreePlan,
     depths,
     growth,
@@ -19,7 +19,7 @@ from simulator.tree_study import (
     run_tree,
     staleness,
 )
-from simulator.tree_wire import TreeWeather
+from gridtravel.simulator.tree.wire import TreeConditions
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -34,7 +34,7 @@ def test_no_promise_is_broken(seed: int) -> None:
         seed=seed,
         interval_s=3.0,
         nodes_asked_max=28,
-        weather=TreeWeather(loss=0.05, doubles=0.05),
+        conditions=TreeConditions(loss=0.05, doubles=0.05),
         restarts=6,
     )
     result = run_tree(plan)
@@ -70,7 +70,7 @@ def test_old_shadows_and_deep_trees_break_no_promise() -> None:
         nodes=20,
         requests=30,
         interval_s=interval_for(0.6, 240) / 2,
-        weather=TreeWeather(loss=0.02, doubles=0.02),
+        conditions=TreeConditions(loss=0.02, doubles=0.02),
         restarts=4,
     )
     fresh, old = staleness(plan, (0.05, 900.0))
@@ -85,7 +85,7 @@ def test_old_shadows_and_deep_trees_break_no_promise() -> None:
 def test_the_findings_as_files(tmp_path: Path) -> None:
     """Tables, pictures and claims, as the studies write them."""
     pytest.importorskip("matplotlib")
-    words = ["tree", "--agents", "4", "--nodes", "8", "--requests", "6", "--out", str(tmp_path)]
+    words = ["tree", "--agents", "4", "--nodes", "8", "--requests", "3", "--out", str(tmp_path)]
     result = CliRunner().invoke(app, [*words, "--no-growth"])
     assert result.exit_code == 0, result.output
     claims = json.loads((tmp_path / "claims.json").read_text())

@@ -6,11 +6,10 @@ from typing import cast
 
 import pytest
 
-from gridcore.metajobs import MachineRequest
-from gridio.connections import SiteConnection
-from travel_agent.deciding import acceptors_of
-from travel_agent.grid_config import MachineEntry
-from travel_agent.searching import Destination
+from gridtravel.gridcore.trips.metajobs import MachineRequest
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.travel_agent.sites.config import MachineEntry
+from gridtravel.travel_agent.sites.destinations import Destination, acceptors_of
 
 
 def to(*endpoints: str, is_manager: bool = False) -> dict[str, Destination]:

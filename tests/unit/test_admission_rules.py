@@ -8,22 +8,31 @@ from collections.abc import Callable
 
 import pytest
 
-from gridcore.calendar_rules import ResourceClass
-from gridcore.calendars import Calendar
-from gridcore.errors import ConflictError, InputError, NotFoundError
-from gridcore.jobs import JobSpec
-from gridcore.node_sets import lowest_bits
-from gridcore.profile import AvailabilityProfile
-from gridcore.reservations import Decline, DeclineRule
-from local_sched.admission import admit
-from local_sched.backfill import BackfillRule
-from local_sched.job_queue import JobQueue
-from local_sched.jobs import Job
-from local_sched.ordering import FIRST_COME, SHORTEST_FIRST, fixed_order
-from local_sched.resource_pools import NodeNames, ResourcePool
-from local_sched.scheduler import LocalScheduler
-from local_sched.scheduler_config import JobLimits, OverrunRule, SchedulerConfig, SchedulerMode
-from local_sched.site_scheduler import site_scheduler
+from gridtravel.gridcore.booking.calendar_rules import ResourceClass
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
+from gridtravel.gridcore.capacity.node_sets import lowest_bits
+from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
+from gridtravel.gridcore.jobs.job import JobSpec
+from gridtravel.local_sched.policies.admission import admit
+from gridtravel.local_sched.scheduling.backfill import BackfillRule
+from gridtravel.local_sched.scheduling.config import (
+    JobLimits,
+    OverrunRule,
+    SchedulerConfig,
+    SchedulerMode,
+)
+from gridtravel.local_sched.scheduling.job_queue import (
+    FIRST_COME,
+    SHORTEST_FIRST,
+    JobQueue,
+    fixed_order,
+)
+from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.local_sched.scheduling.pool import NodeNames, ResourcePool
+from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
+from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
 
 THIN = ResourceClass(name="thin", nodes=8, features=("ib",))
 FAT = ResourceClass(name="fat", nodes=4, features=("ib", "large"))
@@ -191,7 +200,6 @@ def test_unknown_names_are_faults_of_the_caller() -> None:
     scheduler = site_scheduler(Calendar("here", [THIN]), SchedulerConfig(history_jobs_max=1))
     for wrong in (
         lambda: scheduler.job_ended("x", 0),
-        lambda: scheduler.job_running("x"),
         lambda: scheduler.hold("x", is_held=True),
         lambda: scheduler.free_after_queue("x", 0),
     ):

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import ConflictError
-from gridio.ids import SeededIds
-from gridio.journal import JournalDamaged, JournalFailed, Record
-from gridio.journal_append import AppendJournal
-from gridio.journal_file import read_records
-from gridio.journal_sqlite import SqliteJournal
-from travel_agent.trip_folders import JOURNAL_FILE, TripFolders
+from gridtravel.gridcore.errors import ConflictError
+from gridtravel.gridio.journal.contract import JournalDamaged, JournalFailed, Record
+from gridtravel.gridio.journal.file import AppendJournal
+from gridtravel.gridio.journal.sqlite import SqliteJournal
+from gridtravel.gridio.journal.sqlite_file import read_records
+from gridtravel.gridio.system.ids import SeededIds
+from gridtravel.travel_agent.log.folders import JOURNAL_FILE, TripFolders
 
 IDS = SeededIds(12)
 

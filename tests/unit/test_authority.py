@@ -9,13 +9,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from gridcore.errors import GridError, InputError
-from gridio.authority import ISSUED_FILE, ROOT_KEY_FILE, Authority
-from gridio.certificates import BACKDATING_S, ROOT_LIFETIME_S, USER_LIFETIME_S
-from gridio.credentials import Usage, check_credential, load_credential
-from gridio.identity import end_of, read_certificate
-from gridio.ids import SeededIds
-from tests.certificate_scenes import HOUR_S, NOW, a_site, a_user, an_authority
+from gridtravel.gridcore.errors import GridError, InputError
+from gridtravel.gridio.system.ids import SeededIds
+from gridtravel.gridio.trust.authority import ISSUED_FILE, ROOT_KEY_FILE, Authority
+from gridtravel.gridio.trust.certificates import BACKDATING_S, ROOT_LIFETIME_S, USER_LIFETIME_S
+from gridtravel.gridio.trust.credentials import Usage, check_credential, load_credential
+from gridtravel.gridio.trust.identity import end_of, read_certificate
+from tests.support.certificate_scenes import HOUR_S, NOW, a_site, a_user, an_authority
 
 
 def _usages(certificate: x509.Certificate) -> list[x509.ObjectIdentifier]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.trip_consensus import AcceptorAnswer, Outcome, Phase, VoteQuestion
-from tests.fake_calendar_port import FakeCalendarPort
-from tests.fault_world import Fault, FaultWorld, Mishap
-from travel_agent.deciding import OutcomeOpenError
+from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, Outcome, Phase, VoteQuestion
+from gridtravel.travel_agent.booking.outcome import OutcomeOpenError
+from tests.support.fake_calendar_port import FakeCalendarPort
+from tests.support.fault_world import Fault, FaultWorld, Mishap
 
 SITES = ("alpha", "beta", "gamma")
 VOTES_MAX = 2000

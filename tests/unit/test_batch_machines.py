@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError
-from gridcore.instants import Interval
-from gridcore.itineraries import InputWay, Leg, Transport
-from gridcore.machines import MachineRequest
-from gridio.batch.batch_site import BatchSite
-from travel_agent.composition import open_travel_agent
-from travel_agent.deciding import acceptors_of
-from travel_agent.grid_config import GridConfig, load_grid_config
-from travel_agent.searching import Destination
-from travel_agent.stages import input_way
-from travel_agent.transports import TransportChoice
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.instants import Interval
+from gridtravel.gridcore.trips.itineraries import InputWay, Leg, Transport
+from gridtravel.gridcore.trips.machines import MachineRequest
+from gridtravel.gridio.batch.batch_site import BatchSite
+from gridtravel.travel_agent.choices import TransportChoice
+from gridtravel.travel_agent.composition import open_travel_agent
+from gridtravel.travel_agent.running.pipeline_inputs import input_way
+from gridtravel.travel_agent.sites.config import GridConfig, load_grid_config
+from gridtravel.travel_agent.sites.destinations import Destination, acceptors_of
 
 LIST = """
 [machines.c]

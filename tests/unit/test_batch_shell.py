@@ -11,13 +11,13 @@ from typing import TypeVar
 
 import pytest
 
-from gridcore.errors import NotAuthorisedError, UnavailableError
-from gridio.batch.local_runner import LocalRunner
-from gridio.batch.options import BatchOptions
-from gridio.batch.running import FarFiles, Finished
-from gridio.batch.shell import Shell
-from gridio.clock import ManualClock
-from gridio.connections import TransportName
+from gridtravel.gridcore.errors import NotAuthorisedError, UnavailableError
+from gridtravel.gridio.batch.local_runner import LocalRunner
+from gridtravel.gridio.batch.options import BatchOptions
+from gridtravel.gridio.batch.running import FarFiles, Finished
+from gridtravel.gridio.batch.shell import Shell
+from gridtravel.gridio.sites.connections import TransportName
+from gridtravel.gridio.system.clock import ManualClock
 
 T = TypeVar("T")
 NOW = 1_000_000.0

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.errors import InputError, NotFoundError, UnavailableError
-from gridcore.reservations import DeclineRule
-from gridio.batch.gridengine import GridEngine
-from gridio.batch.names import (
+from gridtravel.gridcore.booking.reservations import DeclineRule
+from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
+from gridtravel.gridio.batch.batch_calendar import ENDS_MAX, LADDER_MAX, candidates, ladder
+from gridtravel.gridio.batch.gridengine import GridEngine
+from gridtravel.gridio.batch.options import BatchOptions
+from gridtravel.gridio.batch.slurm import Slurm
+from gridtravel.gridio.batch.systems import (
     JOB_PREFIX,
     RESERVATION_PREFIX,
+    BatchReservation,
+    BatchSystem,
     job_name,
     name_of,
     public_id,
     reservation_name,
 )
-from gridio.batch.options import BatchOptions
-from gridio.batch.slurm import Slurm
-from gridio.batch.starts import ENDS_MAX, LADDER_MAX, candidates, ladder
-from gridio.batch.systems import BatchReservation, BatchSystem
 
 START = 1_795_259_663
 DAY_S = 86_400

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.errors import InputError
-from local_sched.broken_reservations import NoticeBook, find_broken
-from tests.scheduler_worlds import SmallSite
+from gridtravel.gridcore.errors import InputError
+from gridtravel.local_sched.reservations.broken import NoticeBook, find_broken
+from tests.support.scheduler_worlds import SmallSite
 
 
 def broken_ids(site: SmallSite) -> list[tuple[str, int]]:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from gridio.clock import SystemClock
-from gridio.credentials import Usage, check_credential, load_credential
-from gridio.gridmap import load_grid_map
-from gurd.ca import ca_app
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.trust.credentials import Usage, check_credential, load_credential
+from gridtravel.gridio.trust.gridmap import load_grid_map
+from gridtravel.gurd.ca import ca_app
 
 
 def _run(*arguments: str | Path) -> Result:
@@ -71,14 +71,16 @@ def test_json_is_one_object(ca: Path, tmp_path: Path) -> None:
 def test_wrong_words_get_one_line_and_exit_code_two(
     ca: Path, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    """A mistake is one line on standard error that says what to do, exit code 2, and nothing
-    written.
+    """A mistake is one line on standard error, one below it says what to do, exit code 2, and
+    nothing written.
     """
     out = tmp_path / "out"
     before = sorted(tmp_path.rglob("*"))
     run = _run(*(argument.format(ca=ca, out=out) for argument in arguments))
     assert run.exit_code == 2
     assert message in run.stderr
-    assert run.stderr.count("\n") == 1
+    told, hint = run.stderr.splitlines()
+    assert told.startswith("ca: ")
+    assert hint.startswith("  ")
     assert run.stdout == ""
     assert sorted(tmp_path.rglob("*")) == before

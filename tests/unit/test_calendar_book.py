@@ -8,21 +8,21 @@ from dataclasses import replace
 
 import pytest
 
-from gridcore.calendar_book import ENDS_SPARE
-from gridcore.calendar_events import (
+from gridtravel.gridcore.booking.calendar_book import ENDS_SPARE
+from gridtravel.gridcore.booking.calendar_events import (
     CalendarEvent,
-    RequestBuried,
+    RequestTombstoned,
     ReservationChanged,
     ReservationGranted,
     ReservationMoved,
 )
-from gridcore.calendar_rules import CalendarRules, ResourceClass
-from gridcore.calendars import Calendar
-from gridcore.errors import ConflictError, InputError, NotFoundError
-from gridcore.instants import Interval
-from gridcore.reservations import ReservationEvent, ReservationState
-from gridcore.summaries import CalendarVersion
-from tests.builders import (
+from gridtravel.gridcore.booking.calendar_rules import CalendarRules, ResourceClass
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import ReservationEvent, ReservationState
+from gridtravel.gridcore.booking.summaries import CalendarVersion
+from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
+from gridtravel.gridcore.timing.instants import Interval
+from tests.support.builders import (
     a_calendar,
     a_request,
     a_reservation,
@@ -78,8 +78,8 @@ CONTRADICTIONS: dict[str, CalendarEvent] = {
     "moves by an old request": moved("lab.3", request=a_request("request-3")),
     "moves to no room": moved("lab.3", nodes=7),
     "moves to no such class": moved("lab.3", resource_class="wide"),
-    "buries twice": RequestBuried(owner="ada", request_id="buried", at=1),
-    "buries what was heard": RequestBuried(owner="ada", request_id="request-1", at=1),
+    "buries twice": RequestTombstoned(owner="ada", request_id="buried", at=1),
+    "buries what was heard": RequestTombstoned(owner="ada", request_id="request-1", at=1),
     "ends what is finished": ReservationChanged(
         reservation_id="lab.4", event=ReservationEvent.RELEASE, at=0
     ),
@@ -96,7 +96,7 @@ def test_contradictions_change_nothing(event: CalendarEvent) -> None:
     untouched = a_book()
     assert calendar.version == untouched.version
     assert calendar.reservations == untouched.reservations
-    assert calendar.buried == untouched.buried
+    assert calendar.tombstoned == untouched.tombstoned
     assert calendar.free == untouched.free
 
 

@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.calendar_rules import ResourceClass
-from gridcore.errors import InputError, NotFoundError
-from gridcore.instants import Interval
-from gridcore.reservations import DeclineRule, Reservation, ReservationEvent, ReservationState
-from gridcore.tariffs import FlatTariff
-from tests.builders import (
+from gridtravel.gridcore.booking.calendar_rules import FlatTariff, ResourceClass
+from gridtravel.gridcore.booking.reservations import (
+    DeclineRule,
+    Reservation,
+    ReservationEvent,
+    ReservationState,
+)
+from gridtravel.gridcore.errors import InputError, NotFoundError
+from gridtravel.gridcore.timing.instants import Interval
+from tests.support.builders import (
     a_calendar,
     a_request,
     book,

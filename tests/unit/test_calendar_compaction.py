@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agents.agent_events import NumbersGiven
-from agents.compaction import compacted
-from agents.job_table import JobTable
-from gridcore.calendar_events import CalendarEvent
-from gridcore.calendars import Calendar
-from gridcore.reservations import ReservationState
-from tests.builders import a_calendar, a_request, free_per_second, some_rules
+from gridtravel.agents.journal.compaction import compacted
+from gridtravel.agents.journal.events import NumbersGiven
+from gridtravel.agents.journal.job_table import JobTable
+from gridtravel.gridcore.booking.calendar_events import CalendarEvent
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import ReservationState
+from tests.support.builders import a_calendar, a_request, free_per_second, some_rules
 
 
 class Site:
@@ -37,7 +37,10 @@ class Site:
                 twin.apply(event)
         twin.validate()
         assert twin.reservations == self.calendar.reservations
-        assert (twin.finished_at, twin.buried) == (self.calendar.finished_at, self.calendar.buried)
+        assert (twin.finished_at, twin.tombstoned) == (
+            self.calendar.finished_at,
+            self.calendar.tombstoned,
+        )
         return twin
 
 
@@ -61,6 +64,6 @@ def test_a_request_buried_again_after_it_was_forgotten() -> None:
     site = Site()
     site.carry_out(site.calendar.decide_release_request("request-1", "ada", 0))
     site.carry_out(site.calendar.decide_sweep(101))
-    assert site.calendar.buried == {}
+    assert site.calendar.tombstoned == {}
     site.carry_out(site.calendar.decide_release_request("request-1", "ada", 102))
     assert site.rebuilt().oldest_tombstone() == 102

@@ -6,18 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from gridcore.calendar_rules import ResourceClass
-from gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
-from gridcore.profile import AvailabilityProfile
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.calendar_rules import FlatTariff, ResourceClass
+from gridtravel.gridcore.booking.reservations import (
     Availability,
     DeclineRule,
     Reservation,
     ReservationEvent,
     ReservationState,
 )
-from gridcore.tariffs import FlatTariff
-from tests.builders import (
+from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
+from tests.support.builders import (
     a_calendar,
     a_request,
     book,
@@ -133,7 +132,7 @@ def test_tombstones_are_forgotten_in_the_end() -> None:
     assert calendar.find_request("ada", "request-2") is None
     assert calendar.oldest_tombstone() == 11
     carry_out(calendar, calendar.decide_sweep(112))
-    assert (calendar.buried, calendar.oldest_tombstone()) == ({}, None)
+    assert (calendar.tombstoned, calendar.oldest_tombstone()) == ({}, None)
     assert calendar.reservations == {}
     assert book(calendar, a_request(start=200), 112).reservation_id == "lab.3"
 
@@ -144,7 +143,7 @@ def test_oldest_tombstone_although_the_clock_stepped_back() -> None:
     carry_out(calendar, calendar.decide_release_request("request-1", "ada", 5000))
     carry_out(calendar, calendar.decide_release_request("request-2", "ada", 10))
     carry_out(calendar, calendar.decide_sweep(200))
-    assert list(calendar.buried) == [("ada", "request-1")]
+    assert list(calendar.tombstoned) == [("ada", "request-1")]
 
 
 # -- holds and their lifetime ----------------------------------------------------------------------
@@ -323,11 +322,11 @@ def test_nothing_beyond_the_horizon() -> None:
 def test_room_may_be_another_than_the_books() -> None:
     """A scheduler lets its users search where its queue leaves room."""
     calendar = a_calendar(4)
-    room = {"node": AvailabilityProfile(4)}
-    room["node"].book(3, 0, 500)
-    answer, _ = calendar.decide_reserve(a_request(), "ada", None, 0, room=room)
+    availability = {"node": AvailabilityProfile(4)}
+    availability["node"].book(3, 0, 500)
+    answer, _ = calendar.decide_reserve(a_request(), "ada", None, 0, availability=availability)
     assert isinstance(answer, Reservation)
     assert answer.start == 500
-    offers = calendar.inquire(a_request(), 0, room=room)
+    offers = calendar.inquire(a_request(), 0, availability=availability)
     assert isinstance(offers, Availability)
     assert offers.offers[0].start == 500

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gridcore.errors import UnavailableError
-from tests.catalina_scene import NOW, CatalinaScene, a_scene
+from gridtravel.gridcore.errors import UnavailableError
+from tests.support.catalina_scene import NOW, CatalinaScene, a_scene
 
 LONG_ID = "1234567.datastar"
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from agents.queries import QUESTIONS
-from local_sched.catalina.old_names import OLD_COMMANDS
-from local_sched.cli import app
-from tests.shared_data import CHECKOUT
+from gridtravel.agents.ports.queries import QUESTIONS
+from gridtravel.local_sched.catalina.main import app
+from gridtravel.local_sched.catalina.old.translate import OLD_COMMANDS
+from tests.support.shared_data import CHECKOUT
 
 CATALINA = (CHECKOUT / "docs" / "catalina.md").read_text(encoding="utf-8")
 QUERIES = (CHECKOUT / "docs" / "queries.md").read_text(encoding="utf-8")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import typer
 
-from gridcore.errors import InputError
-from local_sched.catalina.old_names import (
+from gridtravel.gridcore.errors import InputError
+from gridtravel.local_sched.catalina.main import app
+from gridtravel.local_sched.catalina.old.translate import (
     NO_COUNTERPART,
     OLD_COMMANDS,
     is_old,
     translate,
 )
-from local_sched.cli import app
 
 WINDOW = ["--earliest_start=10:30_03/10/2011", "--latest_end=15:00_03/10/2011"]
 OUR_WINDOW = ["--earliest-start=10:30_03/10/2011", "--latest-end=15:00_03/10/2011"]

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from gridcore.errors import ConflictError, InputError
-from gridcore.instants import Interval
-from gridcore.jobs import SCRIPT_BYTES_MAX
-from gridcore.ports import SiteDescription
-from gridcore.reservations import Reservation, TripRef
-from gridcore.timetext import find_zone
-from local_sched.catalina import words
-from local_sched.catalina.jobs import JobWords, job_spec, read_script
-from local_sched.catalina.reservation_requests import (
+from gridtravel.gridcore.booking.reservations import Reservation, TripRef
+from gridtravel.gridcore.errors import ConflictError, InputError
+from gridtravel.gridcore.jobs.job import SCRIPT_BYTES_MAX
+from gridtravel.gridcore.ports import SiteDescription
+from gridtravel.gridcore.timing.instants import Interval
+from gridtravel.gridcore.timing.timetext import find_zone
+from gridtravel.local_sched.catalina import words
+from gridtravel.local_sched.catalina.session import Session
+from gridtravel.local_sched.catalina.work.jobs import JobWords, job_spec, read_script
+from gridtravel.local_sched.catalina.work.reservation_requests import (
     ReservationWords,
     changed_request,
     new_request,
 )
-from local_sched.catalina.session import Session
-from tests.builders import a_request, a_reservation
+from tests.support.builders import a_request, a_reservation
 
 NOW = 1_100_000_000
 DAY_S = 86_400

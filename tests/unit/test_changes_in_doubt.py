@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from agents.trip_keeper import CHECK_BEFORE_S, TripKeeper
-from gridcore.calendars import Calendar
-from gridcore.instants import Instant
-from gridcore.merging import SETTLE_S
-from gridcore.reservations import Reservation, ReservationState
-from gridcore.trip_consensus import Outcome, Phase, VoteQuestion
-from gridio.clock import ManualClock
-from tests.builders import a_calendar, a_request, commit, hold
-from tests.keeper_scenes import NAMES, TRIP, FakeAcceptor, a_keeper, some_seconds
+from gridtravel.agents.trips.participant import CHECK_BEFORE_S, TripParticipant
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.leg_change import SETTLE_S
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationState
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.trip_consensus import Outcome, Phase, VoteQuestion
+from gridtravel.gridio.system.clock import ManualClock
+from tests.support.builders import a_calendar, a_request, commit, hold
+from tests.support.keeper_scenes import NAMES, TRIP, FakeAcceptor, a_keeper, some_seconds
 
 START = 100
 NEW = replace(TRIP, attempt=2)
@@ -37,7 +37,9 @@ async def chosen(acceptors: dict[str, FakeAcceptor], question: str) -> None:
         )
 
 
-async def look(keeper: TripKeeper, clock: ManualClock, hold: Reservation | None = None) -> None:
+async def look(
+    keeper: TripParticipant, clock: ManualClock, hold: Reservation | None = None
+) -> None:
     """The keeper does what is due, for four seconds."""
     async with asyncio.TaskGroup() as group:
         keeper.open(group)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from gridio.clock import ManualClock, SystemClock
-from gridio.ids import IdSource, RandomIds, SeededIds, new_id
+from gridtravel.gridio.system.clock import ManualClock, SystemClock
+from gridtravel.gridio.system.ids import IdSource, RandomIds, SeededIds, new_id
 
 
 async def test_sleepers_wake_in_the_order_of_their_instants() -> None:

@@ -5,30 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from agents.agent_parts import AgentParts
-from agents.areas import Areas
-from agents.contacts import ContactBook
-from agents.job_table import JobTable
-from agents.node_agent import NodeAgent
-from gridcore.calendar_rules import CalendarRules, ResourceClass
-from gridcore.calendars import Calendar
-from gridcore.callers import Caller
-from gridcore.errors import UnavailableError
-from gridcore.jobs import JobSpec, JobView
-from gridcore.ladders import EXACT
-from gridcore.reservations import Reservation, ReservationRequest
-from gridio.clock import ManualClock
-from gridio.connections import SiteConnection
-from gridio.history import HISTORY_KIND
-from gridio.journal_memory import Disk, MemoryJournal
-from local_sched.resource_managers.simulated import (
+from gridtravel.agents.agent_parts import AgentParts
+from gridtravel.agents.jobs.work_dirs import WorkDirs
+from gridtravel.agents.journal.job_table import JobTable
+from gridtravel.agents.node_agent import NodeAgent
+from gridtravel.agents.trips.port_pool import PortPool
+from gridtravel.gridcore.booking.calendar_rules import CalendarRules, ResourceClass
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationRequest
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.capacity.ladders import EXACT
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridcore.jobs.job import JobSpec, JobView
+from gridtravel.gridio.journal.compaction import HISTORY_KIND
+from gridtravel.gridio.journal.memory import Disk, MemoryJournal
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.system.clock import ManualClock
+from gridtravel.local_sched.resource_managers.simulated import (
     SimulatedMachine,
     SimulatedResourceManager,
     SimulatedRun,
 )
-from local_sched.scheduler_config import SchedulerConfig
-from local_sched.site_scheduler import site_scheduler
-from tests.builders import a_request
+from gridtravel.local_sched.scheduling.config import SchedulerConfig
+from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
+from tests.support.builders import a_request
 
 KENNETH = Caller(subject="/O=lab/OU=users/CN=kenneth", login="kenneth")
 TOMBSTONE_S = 600
@@ -58,8 +58,8 @@ def an_agent(disk: Disk, clock: ManualClock, folder: Path) -> NodeAgent:
                 nodes=(),
             ),
             clock=clock,
-            contacts=ContactBook("127.0.0.1", range(21_000, 21_010)),
-            areas=Areas(folder, owned_by_login=False),
+            port_pool=PortPool("127.0.0.1", range(21_000, 21_010)),
+            work_dirs=WorkDirs(folder, owned_by_login=False),
             ladder=EXACT,
             published_horizon_s=3600,
             time_zone="UTC",
@@ -103,7 +103,7 @@ async def test_a_compacted_journal_gives_back_the_same_promises(tmp_path: Path) 
     again = an_agent(disk, clock, tmp_path)
     assert again.replay() < before
     assert again.calendar.reservations == agent.calendar.reservations
-    assert again.calendar.buried == agent.calendar.buried
+    assert again.calendar.tombstoned == agent.calendar.tombstoned
     assert again.jobs.views == agent.jobs.views
     assert again.jobs.next_id == agent.jobs.next_id
     later = await again.calendar_port(KENNETH).set_at_once(

@@ -6,11 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gridcore.calendar_events import FinishedForgotten, RequestBuried
-from gridcore.calendar_rules import CalendarRules
-from gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
-from gridcore.instants import Interval
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.calendar_events import FinishedForgotten, RequestTombstoned
+from gridtravel.gridcore.booking.calendar_rules import CalendarRules
+from gridtravel.gridcore.booking.reservations import (
     Acceptor,
     Decline,
     DeclineRule,
@@ -19,11 +17,13 @@ from gridcore.reservations import (
     ReservationState,
     TripRef,
 )
-from gridcore.trade import TradeAccount
-from gridcore.trip_consensus import AcceptorState, Ballot, Outcome, Vote
-from gridio.records import EventCodec
-from manager.composite_calendar import CompositeCalendar, ManagerRules
-from manager.manager_events import (
+from gridtravel.gridcore.booking.trade import TradeAccount
+from gridtravel.gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
+from gridtravel.gridcore.timing.instants import Interval
+from gridtravel.gridcore.trips.trip_consensus import AcceptorState, Ballot, Outcome, Vote
+from gridtravel.gridio.journal.records import EventCodec
+from gridtravel.manager.book.decisions import CompositeCalendar, ManagerRules
+from gridtravel.manager.book.events import (
     MANAGER_EVENTS,
     AccountsCarried,
     BookEvent,
@@ -39,7 +39,7 @@ from manager.manager_events import (
     TripVotesForgotten,
     UndoLanded,
 )
-from tests.builders import a_request, a_reservation
+from tests.support.builders import a_request, a_reservation
 
 NOW = 10
 RULES = ManagerRules(calendar=CalendarRules(tombstone_s=700))
@@ -215,7 +215,7 @@ def test_a_buried_request_never_holds() -> None:
     """Released before it was seen, and found out after the children have granted it."""
     book = a_book()
     events = book.decide_release_request("wish-north.1", "ada", NOW)
-    assert events == (RequestBuried(owner="ada", request_id="wish-north.1", at=NOW),)
+    assert events == (RequestTombstoned(owner="ada", request_id="wish-north.1", at=NOW),)
     carry_out(book, *events)
     assert book.decide_release_request("wish-north.1", "ada", NOW) == ()
     answer, events = book.decide_held(a_group(), (a_part(),), None, NOW)
@@ -224,7 +224,7 @@ def test_a_buried_request_never_holds() -> None:
     with pytest.raises(ConflictError):
         book.apply(GroupHeld(reservation=a_group(), parts=(a_part("a"), a_part("b"))))
     carry_out(book, FinishedForgotten(before=NOW + 1))
-    assert not book.buried
+    assert not book.tombstoned
 
 
 def test_a_group_that_leaves_no_time_to_commit_is_refused() -> None:
@@ -309,7 +309,7 @@ def test_contradictions_change_nothing() -> None:
         GroupDecided(group_id="north.1", at=NOW),
         GroupCommitted(group_id="north.1", at=NOW),
         GroupEnded(group_id="north.1", event=ReservationEvent.EXPIRE, at=NOW),
-        RequestBuried(owner="ada", request_id="wish-north.1", at=NOW),
+        RequestTombstoned(owner="ada", request_id="wish-north.1", at=NOW),
         GroupHeld(
             reservation=a_group("north.2", request=a_request("w2", replaces="north.9")),
             parts=(a_part(),),
@@ -337,7 +337,7 @@ def test_every_event_can_be_journaled() -> None:
         GroupEnded(group_id="north.1", event=ReservationEvent.RELEASE, at=NOW),
         UndoLanded(child="a", request_id="part-a"),
         AccountsCarried(groups_opened=7, accounts=(TradeAccount(member="a", lent_node_s=5),)),
-        RequestBuried(owner="ada", request_id="w", at=NOW),
+        RequestTombstoned(owner="ada", request_id="w", at=NOW),
         FinishedForgotten(before=NOW),
         TripVoteKept(state=AcceptorState(instance="t/1", vote=vote)),
         TripVotesForgotten(before=NOW),

@@ -5,16 +5,16 @@ import math
 
 import pytest
 
-from travel_agent.coupled.atmosphere import Atmosphere, heat_convergence
-from travel_agent.coupled.coupling import CouplingError, Place
-from travel_agent.coupled.ocean import Ocean
-from travel_agent.coupled.reference import (
+from gridtravel.travel_agent.demo.coupled.atmosphere import Atmosphere, heat_convergence
+from gridtravel.travel_agent.demo.coupled.coupling import CouplingError, Place
+from gridtravel.travel_agent.demo.coupled.ocean import Ocean
+from gridtravel.travel_agent.demo.coupled.reference import (
     BUDGET_TOLERANCE,
     run_alone,
     run_in_one_process,
     verify,
 )
-from travel_agent.coupled.stepping import BANDS, STEPS_PER_YEAR, mean
+from gridtravel.travel_agent.demo.coupled.stepping import BANDS, STEPS_PER_YEAR, mean
 
 STEPS = 2 * STEPS_PER_YEAR
 
@@ -57,7 +57,7 @@ def test_without_exchange_both_halves_are_wrong_by_degrees() -> None:
         assert isinstance(alone["mean_temperature"], float)
         assert abs(together["mean_temperature"] - alone["mean_temperature"]) > 3.0
     verdict = verify(_exchanged(lonely_ocean, steps), _exchanged(lonely_atmosphere, steps), steps)
-    assert not verdict.is_right
+    assert verdict.faults
     assert "ocean: temperatures differs from the run in one process" in verdict.faults
     assert verdict.budget_error > 1e-3
 
@@ -75,7 +75,7 @@ def test_one_wrong_entry_condemns_a_result(change: dict[str, object]) -> None:
     """Missing exchanges, a swapped file or a missing number are each a fault."""
     ocean, atmosphere = run_in_one_process(STEPS)
     changed = {**_exchanged(ocean, STEPS), **change}
-    assert not verify(changed, _exchanged(atmosphere, STEPS), STEPS).is_right
+    assert verify(changed, _exchanged(atmosphere, STEPS), STEPS).faults
 
 
 def test_a_result_survives_json_bit_by_bit() -> None:

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError
-from local_sched.resource_managers.cpu_share import CpuShareKind, NoShares, detect, nice_of
+from gridtravel.gridcore.errors import InputError
+from gridtravel.local_sched.resource_managers.cpu_share import (
+    CpuShareKind,
+    NoShares,
+    detect,
+    nice_of,
+)
 
 
 def test_version_two_is_taken_when_it_has_the_cpu_controller(tmp_path: Path) -> None:

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from agents import daemon
-from agents.daemon import JOURNAL_FILE, run_agent
-from agents.node_agent import NodeAgent
-from agents.site_config import load_site_config
-from gridcore.callers import Caller
-from gridcore.errors import UnavailableError
-from gridcore.reservations import Reservation
-from gridio.clock import SystemClock
-from gridio.gridmap import GridMap, write_grid_map
-from tests.builders import a_request
-from tests.certificate_scenes import a_site, an_authority
+from gridtravel.agents import daemon
+from gridtravel.agents.config.site_file import load_site_config
+from gridtravel.agents.daemon import JOURNAL_FILE, run_agent
+from gridtravel.agents.node_agent import NodeAgent
+from gridtravel.gridcore.booking.reservations import Reservation
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.trust.gridmap import GridMap, write_grid_map
+from tests.support.builders import a_request
+from tests.support.certificate_scenes import a_site, an_authority
 
 ADA = Caller(subject="/CN=ada", login="ada")
 
@@ -63,7 +63,7 @@ def test_no_name_is_given_twice_after_an_old_copy_was_restored(
     """Promises that were forgotten are still somebody's: a name of theirs must not come to mean
     another promise, or whoever releases the one would end the other. Nor after one more restart.
     """
-    caplog.set_level(logging.CRITICAL, logger="agents.daemon")
+    caplog.set_level(logging.CRITICAL, logger="gridtravel.agents.daemon")
     names: list[str] = []
 
     async def two_more(agent: NodeAgent) -> None:

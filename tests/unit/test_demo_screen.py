@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.itineraries import Itinerary, TripState
-from gridcore.reservations import Decline, DeclineRule
-from travel_agent.coupled.reference import Verdict
-from travel_agent.demo import Outcome, _read_result
-from travel_agent.demo_screen import DemoScreen
+from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
+from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
+from gridtravel.travel_agent.demo.coupled.reference import Verdict
+from gridtravel.travel_agent.demo.run import _read_result
+from gridtravel.travel_agent.demo.screen import DemoScreen
+from gridtravel.travel_agent.demo.trip import Outcome
 
 
 def _declined() -> Itinerary:

@@ -7,18 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from agents.site_config import load_site_config
-from gridcore.errors import UnavailableError
-from gridcore.metajobs import UsagePattern
-from gridcore.zones import find_zone
-from gridio.clock import SystemClock
-from gridio.credentials import Usage, check_credential, load_credential
-from gridio.gridmap import load_grid_map
-from gridio.ids import SeededIds
-from tests.shared_data import CHECKOUT
-from travel_agent import demo_sites
-from travel_agent.demo import Outcome
-from travel_agent.demo_sites import (
+from gridtravel.agents.config.site_file import load_site_config
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridcore.timing.zones import find_zone
+from gridtravel.gridcore.trips.metajobs import UsagePattern
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.system.ids import SeededIds
+from gridtravel.gridio.trust.credentials import Usage, check_credential, load_credential
+from gridtravel.gridio.trust.gridmap import load_grid_map
+from gridtravel.travel_agent.demo import sites
+from gridtravel.travel_agent.demo.sites import (
     DEMO_SITES,
     NEIGHBOUR,
     USER,
@@ -27,9 +25,10 @@ from travel_agent.demo_sites import (
     lay_out,
     write_user_config,
 )
-from travel_agent.demo_trip import BACKGROUND, lay_out_trip, three_machines_text
-from travel_agent.grid_config import load_grid_config
-from travel_agent.metajob_files import parse_metajob, read_metajob_file
+from gridtravel.travel_agent.demo.trip import BACKGROUND, Outcome, lay_out_trip, three_machines_text
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob, read_metajob_file
+from gridtravel.travel_agent.sites.config import load_grid_config
+from tests.support.shared_data import CHECKOUT
 
 NOW = 1_100_000_000
 ZONE = find_zone("America/Los_Angeles")
@@ -90,7 +89,7 @@ def test_the_layout_is_what_daemons_and_users_read(tmp_path: Path) -> None:
 def test_contact_ports_leave_out_what_is_taken() -> None:
     """A port that somebody listens on is in no site's range."""
     with socket.socket() as taken:
-        first = free_ports(demo_sites.CONTACT_PORT_FIRST)
+        first = free_ports(sites.CONTACT_PORT_FIRST)
         taken.bind(("127.0.0.1", first + 3))
         taken.listen()
         assert free_ports(first) > first + 3
@@ -98,9 +97,9 @@ def test_contact_ports_leave_out_what_is_taken() -> None:
 
 def test_a_machine_without_free_ports_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search ends, with a message, when nothing is free."""
-    monkeypatch.setattr(demo_sites, "_is_free", lambda port: port % 10 != 0)
+    monkeypatch.setattr(sites, "_is_free", lambda port: port % 10 != 0)
     with pytest.raises(UnavailableError, match="in a row are free"):
-        free_ports(demo_sites.CONTACT_PORT_LAST - 5)
+        free_ports(sites.CONTACT_PORT_LAST - 5)
 
 
 def test_no_result_is_no_success() -> None:

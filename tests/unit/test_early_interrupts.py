@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from travel_agent.entry import EXIT_INTERRUPTED
+from gridtravel.travel_agent.cli.interrupts import EXIT_INTERRUPTED
 
 INTERRUPTED_AT = """
 import os, signal, sys
@@ -20,7 +20,7 @@ class Finger:
             os.kill(os.getpid(), signal.SIGINT)
 
 module, sys.argv = sys.argv[1], ["gur", *sys.argv[2:]]
-from travel_agent.entry import main
+from gridtravel.travel_agent.cli.entry import main
 sys.meta_path.insert(0, Finger())
 main()
 """
@@ -28,7 +28,13 @@ main()
 
 
 @pytest.mark.parametrize(
-    "module", ["typer", "travel_agent.cli", "travel_agent.rendering", "travel_agent.composition"]
+    "module",
+    [
+        "typer",
+        "gridtravel.travel_agent.cli.main",
+        "gridtravel.travel_agent.output.rendering",
+        "gridtravel.travel_agent.composition",
+    ],
 )
 def test_ctrl_c_while_a_command_is_loaded(tmp_path: Path, module: str) -> None:
     """Whatever is being imported: one line, exit code 130, no traceback."""

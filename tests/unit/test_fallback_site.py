@@ -9,27 +9,27 @@ from typing import cast
 
 import pytest
 
-from gridcore.callers import Caller
-from gridcore.errors import (
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.errors import (
     ConflictError,
     DeadlineError,
     GridError,
     NotAuthorisedError,
     UnavailableError,
 )
-from gridcore.ports import CalendarPort, OutputChunk, SiteDescription, SitePort
-from gridio.clock import ManualClock
-from gridio.connections import (
+from gridtravel.gridcore.ports import CalendarPort, OutputChunk, SiteDescription, SitePort
+from gridtravel.gridio.rpc.inproc import InprocSite
+from gridtravel.gridio.sites.connections import (
     ClockSkew,
     IdentityNotProvenError,
     SiteConnection,
     TransportName,
     UnreachableError,
 )
-from gridio.inproc import InprocSite
-from tests.fake_services import FakeSite
-from travel_agent import fallback_site
-from travel_agent.fallback_site import FallbackSite, Way
+from gridtravel.gridio.system.clock import ManualClock
+from gridtravel.travel_agent.sites import fallback
+from gridtravel.travel_agent.sites.fallback import FallbackSite, Way
+from tests.support.fake_services import FakeSite
 
 Fault = Callable[[], GridError | None]
 
@@ -176,7 +176,7 @@ async def test_shut_door(doors: Doors, fault: GridError) -> None:
 
 async def test_door_that_does_not_answer(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     """A firewall that swallows everything costs a bounded time, once."""
-    monkeypatch.setattr(fallback_site, "CHOOSE_WITHIN_S", 0.0)
+    monkeypatch.setattr(fallback, "CHOOSE_WITHIN_S", 0.0)
     doors.grpc.is_silent = True
     await doors.both.calendar.release("lab.1")
     assert doors.way == "ssh"

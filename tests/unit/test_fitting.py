@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.calendar_rules import ResourceClass
-from gridcore.calendars import Calendar
-from gridcore.reservations import Availability, DeclineRule, Offer, ReservationRequest
-from gridcore.tariffs import FlatTariff
-from tests.builders import a_calendar, a_request, book, refused, some_rules
-from tests.calendar_model import PerClassTariff
+from gridtravel.gridcore.booking.calendar_rules import FlatTariff, ResourceClass
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import (
+    Availability,
+    DeclineRule,
+    Offer,
+    ReservationRequest,
+)
+from tests.support.builders import a_calendar, a_request, book, refused, some_rules
+from tests.support.calendar_model import PerClassTariff
 
 TWINS = [ResourceClass(name="alpha", nodes=4), ResourceClass(name="beta", nodes=4)]
 

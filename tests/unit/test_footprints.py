@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.errors import ConflictError
-from gridcore.footprints import Footprint, Piece, difference, footprint_of, spliced
-from gridcore.instants import Interval
-from gridcore.profile import AvailabilityProfile
-from tests.builders import a_reservation
+from gridtravel.gridcore.booking.footprints import (
+    Footprint,
+    Piece,
+    difference,
+    footprint_of,
+    spliced,
+)
+from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.gridcore.errors import ConflictError
+from gridtravel.gridcore.timing.instants import Interval
+from tests.support.builders import a_reservation
 
 
 def taking(*pieces: tuple[int, int, int], name: str = "node") -> Footprint:
@@ -56,17 +62,17 @@ def test_difference_between_classes_is_everything() -> None:
 
 def test_booking_takes_all_pieces_or_none() -> None:
     """When one piece does not fit, those before it are given back."""
-    room = {"node": AvailabilityProfile(4)}
-    room["node"].book(3, 20, 30)
-    before = room["node"].copy()
+    availability = {"node": AvailabilityProfile(4)}
+    availability["node"].book(3, 20, 30)
+    before = availability["node"].copy()
     with pytest.raises(ConflictError):
-        taking((1, 0, 10), (2, 10, 20), (2, 20, 30)).book(room)
-    assert room["node"] == before
+        taking((1, 0, 10), (2, 10, 20), (2, 20, 30)).book(availability)
+    assert availability["node"] == before
     whole = taking((1, 0, 10), (1, 20, 30))
-    whole.book(room)
-    assert room["node"].steps() == [(0, 3), (10, 4), (20, 0), (30, 4)]
-    whole.unbook(room)
-    assert room["node"] == before
+    whole.book(availability)
+    assert availability["node"].steps() == [(0, 3), (10, 4), (20, 0), (30, 4)]
+    whole.unbook(availability)
+    assert availability["node"] == before
 
 
 def test_unknown_class_is_a_conflict() -> None:

@@ -14,27 +14,26 @@ from typing import Any
 
 import pytest
 
-from agents.agent_events import JobOver, JobRunning, JobStarting
-from agents.node_agent import CODEC
-from gridcore.calendar_events import ReservationChanged, ReservationGranted
-from gridcore.itineraries import TripState
-from gridcore.jobs import JobState
-from gridcore.reservations import ReservationEvent
-from gridio.journal import Record
-from simulator.exhaustive import LAPTOP, SITES, one_trip
-from simulator.processes.autopsy import OWNED_UP, RESOLVED, Finding, examine
-from simulator.processes.disks import Cut
-from simulator.processes.found_books import FoundWorld, trips_in
-from simulator.processes.laptops import LiveLaptop
-from simulator.processes.live_grid import ClockSpan
-from simulator.simulated_laptop import SimulatedLaptop
-from simulator.simulated_site import SimulatedSite
-from simulator.site_ledger import ACKNOWLEDGED, EARLY, OVER_COMMITTED, TWICE
-from simulator.trip_checkers import ATOMIC, LOGGED, SHOWN
-from simulator.virtual_clock import WORLD_BEGIN
-from simulator.worlds import WorldTypes, live
-from travel_agent.trip_events import TripEnded
-from travel_agent.trip_log import CODEC as TRIP_CODEC
+from gridtravel.agents.journal.events import CODEC, JobOver, JobRunning, JobStarting
+from gridtravel.gridcore.booking.calendar_events import ReservationChanged, ReservationGranted
+from gridtravel.gridcore.booking.reservations import ReservationEvent
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.gridcore.trips.itineraries import TripState
+from gridtravel.gridio.journal.contract import Record
+from gridtravel.simulator.checks.site_ledger import ACKNOWLEDGED, EARLY, OVER_COMMITTED, TWICE
+from gridtravel.simulator.checks.trip_checkers import ATOMIC, LOGGED, SHOWN
+from gridtravel.simulator.grid.exhaustive import LAPTOP, SITES, one_trip
+from gridtravel.simulator.grid.simulated_laptop import SimulatedLaptop
+from gridtravel.simulator.grid.simulated_site import SimulatedSite
+from gridtravel.simulator.grid.world import WorldTypes, live
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
+from gridtravel.simulator.processes.autopsy import OWNED_UP, RESOLVED, Finding, examine
+from gridtravel.simulator.processes.disks import Cut
+from gridtravel.simulator.processes.found_books import FoundWorld, trips_in
+from gridtravel.simulator.processes.laptops import LiveLaptop
+from gridtravel.simulator.processes.live_grid import ClockSpan
+from gridtravel.travel_agent.log.events import TripEnded
+from gridtravel.travel_agent.log.trip_log import CODEC as TRIP_CODEC
 
 NODES = 4
 FIRST = SITES[0]
@@ -237,9 +236,6 @@ def a_cut(left: Left, kept: int | None, **others: Any) -> Cut:
     cut = Cut(
         site=FIRST,
         number=0,
-        file="agent.journal-wal",
-        at_byte=1,
-        of_bytes=2,
         noted=len(records),
         before=list(records),
         kept=kept,

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError
-from gridio.gridmap import (
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridio.trust.gridmap import (
     GridMapEntry,
     add_to_grid_map,
     grid_map_entry,
     load_grid_map,
     parse_grid_map,
 )
-from gridio.identity import Role
+from gridtravel.gridio.trust.identity import Role
 
 KENNETH = "/O=grid/OU=users/CN=kenneth"
 NORTH = "/O=grid/OU=managers/CN=north"

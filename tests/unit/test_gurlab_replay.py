@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError
-from simulator.cli import main
-from simulator.metrics import measure
-from simulator.swf import TraceJob
+from gridtravel.gridcore.errors import InputError
+from gridtravel.simulator.cli.main import main
+from gridtravel.simulator.replay.metrics import measure
+from gridtravel.simulator.replay.swf import TraceJob
 
 
 def job(number: int, submit: int, run_s: int, procs: int, estimate_s: int) -> str:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from gridcore.instants import Interval
-from gridcore.itineraries import Itinerary, Leg, LegState, Transport, TripState
-from gridcore.metajobs import Metajob, UsagePattern
-from gridcore.trip_wishes import HealingRule
-from tests.metajob_builders import SC2004, machine, metajob, stage
-from travel_agent.healing_rules import Loss, Remedy, remedy
+from gridtravel.gridcore.timing.instants import Interval
+from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, LegState, Transport, TripState
+from gridtravel.gridcore.trips.metajobs import Metajob, UsagePattern
+from gridtravel.gridcore.trips.trip_wishes import HealingRule
+from gridtravel.travel_agent.booking.healing_rules import Loss, Remedy, remedy
+from tests.support.metajob_builders import SC2004, machine, metajob, stage
 
 THREE = metajob(
     machines=(

@@ -8,9 +8,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
-from gridcore.errors import InputError, NotAuthorisedError
-from gridio.certificates import new_key
-from gridio.identity import (
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError
+from gridtravel.gridio.trust.certificates import new_key
+from gridtravel.gridio.trust.identity import (
     GridIdentity,
     Role,
     read_certificate,
@@ -18,7 +18,7 @@ from gridio.identity import (
     subject_of,
     subject_of_peer,
 )
-from tests.certificate_scenes import NOW, a_site, a_user, an_authority
+from tests.support.certificate_scenes import NOW, a_site, a_user, an_authority
 
 
 def _self_signed(name: x509.Name) -> bytes:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.errors import ConflictError, InputError, NotFoundError
-from gridcore.imprecise import ImpreciseCalendar
-from gridcore.ladders import EXACT, SlotLadder
-from gridcore.slot_grid import NEVER, SlotGrid
-from gridcore.slots import SlotState
-from gridcore.trade import TradeBook
+from gridtravel.gridcore.booking.trade import TradeBook
+from gridtravel.gridcore.capacity.ladders import EXACT, SlotLadder
+from gridtravel.gridcore.capacity.slot_grid import NEVER, SlotGrid
+from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
+from gridtravel.simulator.imprecise.imprecise_calendar import ImpreciseCalendar
+from gridtravel.simulator.imprecise.slots import SlotState
 
 FIGURE_1 = SlotLadder.parse("4x450, *x1800")
 """Figure 1: 30 minutes, which become four slots of 7.5 minutes."""

@@ -4,27 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.errors import InputError
-from gridcore.instants import Interval
-from gridcore.tariffs import FlatTariff
-
-
-@pytest.mark.parametrize(
-    ("other", "shared"),
-    [
-        (Interval(0, 10), None),
-        (Interval(0, 11), Interval(10, 11)),
-        (Interval(12, 15), Interval(12, 15)),
-        (Interval(5, 30), Interval(10, 20)),
-        (Interval(19, 30), Interval(19, 20)),
-        (Interval(20, 30), None),
-    ],
-)
-def test_intervals_are_half_open(other: Interval, shared: Interval | None) -> None:
-    """Touching ends share nothing, whoever is asked."""
-    one = Interval(10, 20)
-    assert one.intersection(other) == other.intersection(one) == shared
-    assert one.overlaps(other) == other.overlaps(one) == (shared is not None)
+from gridtravel.gridcore.booking.calendar_rules import FlatTariff
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.instants import Interval
 
 
 def test_an_interval_has_its_start_and_not_its_end() -> None:

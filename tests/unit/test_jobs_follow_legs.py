@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from agents.agent_events import JobAccepted, JobResized, JobStarting
-from agents.changed_legs import jobs_follow
-from agents.job_table import JobTable
-from gridcore.calendar_events import ReservationMoved
-from gridcore.instants import Interval
-from gridcore.jobs import JobSpec, JobState
-from gridcore.reservations import Reservation, TripRef
-from tests.builders import a_request, a_reservation
+from gridtravel.agents.journal.events import JobAccepted, JobResized, JobStarting
+from gridtravel.agents.journal.job_table import JobTable
+from gridtravel.gridcore.booking.calendar_events import ReservationMoved
+from gridtravel.gridcore.booking.reservations import Reservation, TripRef
+from gridtravel.gridcore.jobs.job import JobSpec, JobState
+from gridtravel.gridcore.timing.instants import Interval
+from tests.support.builders import a_request, a_reservation
 
 TRIP = TripRef(trip_id="t", leg="lab", participants=("lab",))
 OLD = a_reservation(nodes=4, interval=Interval(100, 200), request=a_request("r", trip=TRIP))
@@ -40,7 +39,7 @@ def a_table(**spec: Any) -> JobTable:
 def following(jobs: JobTable, new: Reservation) -> tuple[JobResized, ...]:
     """What becomes of the job when the leg is ``new``."""
     moved = ReservationMoved(reservation=new, at=10)
-    return jobs_follow([moved], {OLD.reservation_id: OLD}, jobs)
+    return jobs.resized_by([moved], {OLD.reservation_id: OLD})
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError
-from gridio.ids import SeededIds
-from gridio.journal import BODY_BYTES_MAX, JournalDamaged, JournalFailed, JournalLocked, Record
-from gridio.journal_file import LogKeeper, read_records
-from gridio.journal_lock import JournalLock
-from gridio.journal_sqlite import SqliteJournal
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridio.journal.contract import (
+    BODY_BYTES_MAX,
+    JournalDamaged,
+    JournalFailed,
+    JournalLocked,
+    Record,
+)
+from gridtravel.gridio.journal.lock import JournalLock
+from gridtravel.gridio.journal.sqlite import SqliteJournal
+from gridtravel.gridio.journal.sqlite_file import LogKeeper, read_records
+from gridtravel.gridio.system.ids import SeededIds
 
 IDS = SeededIds(11)
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from gridcore.errors import InputError
-from gridio.journal import JournalFailed, Record
-from gridio.journal_memory import Disk, MemoryJournal, WriteStage
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridio.journal.contract import JournalFailed, Record
+from gridtravel.gridio.journal.memory import Disk, MemoryJournal, WriteStage
 
 
 def record(number: int) -> Record:

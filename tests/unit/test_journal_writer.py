@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-import gridio.journal_file as journal_file
-import gridio.journal_sqlite as journal_sqlite
-from gridio.ids import SeededIds
-from gridio.journal import JournalDamaged, JournalFailed, Record
-from gridio.journal_file import JournalFile, LogKeeper, read_records
-from gridio.journal_memory import Disk, MemoryJournal
-from gridio.journal_progress import WriteProgress
-from gridio.journal_sqlite import SqliteJournal
+import gridtravel.gridio.journal.sqlite as journal_sqlite
+import gridtravel.gridio.journal.sqlite_file as journal_file
+from gridtravel.gridio.journal.contract import JournalDamaged, JournalFailed, Record
+from gridtravel.gridio.journal.memory import Disk, MemoryJournal
+from gridtravel.gridio.journal.progress import WriteProgress
+from gridtravel.gridio.journal.sqlite import SqliteJournal
+from gridtravel.gridio.journal.sqlite_file import JournalFile, LogKeeper, read_records
+from gridtravel.gridio.system.ids import SeededIds
 
 IDS = SeededIds(3)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gridio.ssh.known_hosts import (
+from gridtravel.gridio.ssh.known_hosts import (
     HostKey,
     HostKeyChangedError,
     HostKeyUnknownError,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.errors import InputError
-from gridcore.ladders import EXACT, SLOTS_MAX, LadderLevel, SlotLadder
+from gridtravel.gridcore.capacity.ladders import EXACT, SLOTS_MAX, LadderLevel, SlotLadder
+from gridtravel.gridcore.errors import InputError
 
 PAPER = SlotLadder.parse("32x10, 8x320, *x2560")
 """The best ladder of the calendar paper, figure 4."""

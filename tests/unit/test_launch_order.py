@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gridcore.errors import InputError
-from local_sched.resource_managers.base import SCRIPT_BYTES_MAX, Launch, NodeDescription
+from gridtravel.gridcore.errors import InputError
+from gridtravel.local_sched.resource_managers.base import SCRIPT_BYTES_MAX, Launch, NodeDescription
 
 VALID: dict[str, Any] = {"job_id": "j1", "login": "alice", "argv": ("true",)}
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gridcore.reservations import Acceptor, DeclineRule, Reservation, TripRef
-from tests.builders import a_calendar, a_request, commit, hold, refused
+from gridtravel.gridcore.booking.reservations import Acceptor, DeclineRule, Reservation, TripRef
+from tests.support.builders import a_calendar, a_request, commit, hold, refused
 
 NAMES = ("lab", "hall", "yard")
 TRIP = TripRef(

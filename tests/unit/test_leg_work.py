@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from gridcore.errors import InputError
-from gridcore.tasks import StagedFile, TaskSpec
-from gridio.connections import SiteConnection
-from tests.metajob_builders import metajob
-from travel_agent.legs import LegWork
-from travel_agent.searching import Destination
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.jobs.tasks import StagedFile, TaskSpec
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.travel_agent.running.jobs import check_files
+from gridtravel.travel_agent.sites.destinations import Destination
+from tests.support.metajob_builders import metajob
 
 
 def places(*, is_manager: bool) -> dict[str, Destination]:
@@ -32,10 +32,10 @@ def places(*, is_manager: bool) -> dict[str, Destination]:
 def test_a_manager_gets_no_program(tmp_path: Path) -> None:
     """Time can be reserved through it; a program it could not run is refused with what to do."""
     wish = replace(metajob(), task=TaskSpec(command=("./model",)))
-    LegWork(wish, places(is_manager=False)).check_files(tmp_path)
-    LegWork(metajob(), places(is_manager=True)).check_files(tmp_path)
+    check_files(wish, places(is_manager=False), tmp_path)
+    check_files(metajob(), places(is_manager=True), tmp_path)
     with pytest.raises(InputError, match="runs no programs"):
-        LegWork(wish, places(is_manager=True)).check_files(tmp_path)
+        check_files(wish, places(is_manager=True), tmp_path)
 
 
 def test_a_file_that_is_not_there_is_found_out_first(tmp_path: Path) -> None:
@@ -43,6 +43,6 @@ def test_a_file_that_is_not_there_is_found_out_first(tmp_path: Path) -> None:
     staged = StagedFile(source="here", destination="there")
     wish = replace(metajob(), task=TaskSpec(command=("./model",), stage_in=(staged,)))
     with pytest.raises(InputError, match="no file"):
-        LegWork(wish, places(is_manager=False)).check_files(tmp_path)
+        check_files(wish, places(is_manager=False), tmp_path)
     (tmp_path / "here").touch()
-    LegWork(wish, places(is_manager=False)).check_files(tmp_path)
+    check_files(wish, places(is_manager=False), tmp_path)

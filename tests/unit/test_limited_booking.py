@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from gridcore.reservations import Availability, DeclineRule, Reservation
-from local_sched.limited_booking import decide_amend_within_limits, inquire_within_limits
-from local_sched.user_reservations import (
+from gridtravel.gridcore.booking.reservations import Availability, DeclineRule, Reservation
+from gridtravel.local_sched.reservations.user_reservations import (
     NO_LIMITS,
     AccountLimits,
     UserReservationLimits,
-    limited_room,
+    decide_amend_within_limits,
+    inquire_within_limits,
+    limited_availability,
 )
-from tests.builders import OWNER, a_calendar, a_request, book, carry_out, refused
+from tests.support.builders import OWNER, a_calendar, a_request, book, carry_out, refused
 
 
 def test_without_limits_the_room_is_searched_as_it_is() -> None:
     """A site that limits nothing copies nothing."""
     calendar = a_calendar()
-    assert limited_room(calendar, NO_LIMITS, a_request(), 0, calendar.free) is calendar.free
+    assert limited_availability(calendar, NO_LIMITS, a_request(), 0, calendar.free) is calendar.free
 
 
 def test_an_inquiry_is_refused_as_the_reservation_would_be() -> None:
@@ -27,7 +28,9 @@ def test_an_inquiry_is_refused_as_the_reservation_would_be() -> None:
     first = book(calendar, a_request("one"))
     limits = UserReservationLimits(default=AccountLimits(reservations_max=1))
     answer = refused(
-        inquire_within_limits(calendar, limits, a_request("two"), 0, by=OWNER, room=calendar.free)
+        inquire_within_limits(
+            calendar, limits, a_request("two"), 0, by=OWNER, availability=calendar.free
+        )
     )
     assert answer.rule is DeclineRule.LIMIT_RESERVATIONS
     assert answer.message.startswith("lab: ")
@@ -40,7 +43,9 @@ def test_an_inquiry_offers_no_more_nodes_than_the_account_may_have() -> None:
     limits = UserReservationLimits(default=AccountLimits(nodes_max=3))
     calendar = a_calendar(8)
     request = a_request(nodes=(1, 8))
-    found = inquire_within_limits(calendar, limits, request, 0, by=OWNER, room=calendar.free)
+    found = inquire_within_limits(
+        calendar, limits, request, 0, by=OWNER, availability=calendar.free
+    )
     assert isinstance(found, Availability)
     assert {offer.nodes for offer in found.offers} == {3}
 
@@ -57,7 +62,7 @@ def test_an_amendment_does_not_count_what_it_amends() -> None:
         a_request("two", nodes=3),
         OWNER,
         0,
-        room=calendar.free,
+        availability=calendar.free,
     )
     carry_out(calendar, events)
     assert isinstance(answer, Reservation)
@@ -75,7 +80,7 @@ def test_an_amendment_may_not_grow_past_the_global_limit() -> None:
     def amended(nodes: int | tuple[int, int]) -> object:
         request = a_request("two", nodes=nodes, duration_s=10, start=50)
         return decide_amend_within_limits(
-            calendar, limits, kept.reservation_id, request, OWNER, 0, room=calendar.free
+            calendar, limits, kept.reservation_id, request, OWNER, 0, availability=calendar.free
         )[0]
 
     largest = amended((1, 8))
@@ -90,11 +95,11 @@ def test_an_amendment_said_twice_gets_its_first_answer() -> None:
     kept = book(calendar, a_request("one"))
     request = a_request("two", nodes=3)
     first, events = decide_amend_within_limits(
-        calendar, NO_LIMITS, kept.reservation_id, request, OWNER, 0, room=calendar.free
+        calendar, NO_LIMITS, kept.reservation_id, request, OWNER, 0, availability=calendar.free
     )
     carry_out(calendar, events)
     tight = UserReservationLimits(default=AccountLimits(nodes_max=1))
     again, events = decide_amend_within_limits(
-        calendar, tight, kept.reservation_id, request, OWNER, 0, room=calendar.free
+        calendar, tight, kept.reservation_id, request, OWNER, 0, availability=calendar.free
     )
     assert (again, events) == (first, ())

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gridio.clock import SystemClock
-from gridio.gridmap import GridMap, write_grid_map
-from manager import daemon
-from manager.calendar_manager import CalendarManager
-from manager.daemon import JOURNAL_FILE, run_manager
-from manager.manager_config import load_manager_config
-from manager.manager_events import HoldsAsked, Part
-from tests.certificate_scenes import an_authority
+from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.trust.gridmap import GridMap, write_grid_map
+from gridtravel.manager import daemon
+from gridtravel.manager.book.events import HoldsAsked, Part
+from gridtravel.manager.calendar_manager import CalendarManager
+from gridtravel.manager.config import load_manager_config
+from gridtravel.manager.daemon import JOURNAL_FILE, run_manager
+from tests.support.certificate_scenes import an_authority
 
 CONFIG = """
 [manager]
@@ -34,7 +34,7 @@ def test_no_group_gets_the_name_of_one_that_was_forgotten(
     """After an old copy of the journal was put back, and after one more restart: whoever releases
     what was forgotten must not end something else.
     """
-    caplog.set_level(logging.CRITICAL, logger="manager.daemon")
+    caplog.set_level(logging.CRITICAL, logger="gridtravel.manager.daemon")
     now = SystemClock().now()
     authority = an_authority(tmp_path, now=now)
     authority.issue_manager("north", tmp_path / "credential", now, hosts=["127.0.0.1"])

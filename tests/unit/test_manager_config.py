@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError
-from manager.manager_config import load_manager_config
+from gridtravel.gridcore.errors import InputError
+from gridtravel.manager.config import load_manager_config
 
 GOOD = """
 [manager]
@@ -112,7 +112,7 @@ def test_each_mistake_is_named(tmp_path: Path, before: str, after: str, message:
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     """Missing, without children, or absurdly large."""
-    with pytest.raises(InputError, match="cannot read"):
+    with pytest.raises(InputError, match="there is no configuration at"):
         load_manager_config(tmp_path / "nowhere.toml")
     with pytest.raises(InputError, match="children"):
         load_manager_config(written(tmp_path, '[manager]\nname = "north"\n'))

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from gridcore.calendar_events import ReservationChanged, ReservationGranted, ReservationMoved
-from gridcore.calendars import Calendar
-from gridcore.instants import Instant, Interval
-from gridcore.merging import SETTLE_S
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.calendar_events import (
+    ReservationChanged,
+    ReservationGranted,
+    ReservationMoved,
+)
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.leg_change import SETTLE_S
+from gridtravel.gridcore.booking.reservations import (
     DeclineRule,
     Reservation,
     ReservationEvent,
@@ -21,7 +24,8 @@ from gridcore.reservations import (
     ReservationState,
     TripRef,
 )
-from tests.builders import (
+from gridtravel.gridcore.timing.instants import Instant, Interval
+from tests.support.builders import (
     a_calendar,
     a_request,
     book,

@@ -9,14 +9,18 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.errors import InputError
-from gridcore.metajobs import Objective, StagedFile, TaskSpec, UsagePattern
-from tests.metajob_builders import NOON_BEFORE, PACIFIC, SC2004, metajob
-from tests.metajob_reading import PAPER, changed, read, refusal
-from travel_agent.examples import example_metajob
-from travel_agent.metajob_files import FILE_BYTES_MAX, parse_metajob, read_metajob_file
-from travel_agent.metajob_schema import metajob_schema_text
-from travel_agent.metajob_writer import metajob_to_json
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.trips.metajobs import Objective, StagedFile, TaskSpec, UsagePattern
+from gridtravel.travel_agent.demo.examples import example_metajob
+from gridtravel.travel_agent.metajob_file.model import metajob_schema_text
+from gridtravel.travel_agent.metajob_file.reader import (
+    FILE_BYTES_MAX,
+    parse_metajob,
+    read_metajob_file,
+)
+from gridtravel.travel_agent.metajob_file.writer import metajob_to_json
+from tests.support.metajob_builders import NOON_BEFORE, PACIFIC, SC2004, metajob
+from tests.support.metajob_reading import PAPER, changed, read, refusal
 
 TOML = """\
 name = "trip"
@@ -317,7 +321,7 @@ def test_an_unknown_pattern_has_no_example() -> None:
 
 
 def test_the_published_schema_is_fresh() -> None:
-    """docs/metajob.schema.json is what ``python -m travel_agent.metajob_schema
+    """docs/metajob.schema.json is what ``python -m travel_agent.metajob_file.model
     docs/metajob.schema.json`` writes."""
     published = Path(__file__).parents[2] / "docs" / "metajob.schema.json"
     assert published.read_text(encoding="utf-8") == metajob_schema_text()

@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError
-from tests.metajob_builders import NOON_BEFORE, PACIFIC, PAPER_FILE, SC2004, machine, metajob
-from tests.metajob_reading import PAPER, changed, read, refusal
-from travel_agent.metajob_files import parse_metajob, read_metajob_file
+from gridtravel.gridcore.errors import InputError
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob, read_metajob_file
+from tests.support.metajob_builders import (
+    NOON_BEFORE,
+    PACIFIC,
+    PAPER_FILE,
+    SC2004,
+    machine,
+    metajob,
+)
+from tests.support.metajob_reading import PAPER, changed, read, refusal
 
 PAPER_METAJOB = metajob(
     name="paper_metajob",
@@ -54,7 +61,6 @@ def test_the_file_printed_in_the_paper_is_read_as_it_stands() -> None:
         lambda text: text.replace("machine_preference=datastar655,purduesp\n", ""),
         lambda text: "".join(f"    {row}\n" for row in text.splitlines()),
     ],
-    ids=str,
 )
 def test_other_layouts_of_the_paper_file_mean_the_same(shape: object) -> None:
     """Indented or not, on one line or many, with comments: the closing bracket ends the

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from gridcore.errors import InputError
-from gridcore.field_errors import FieldError
-from gridcore.metajobs import (
+from gridtravel.gridcore.errors import FieldError, InputError
+from gridtravel.gridcore.trips.metajobs import (
     Alternative,
     HealingRule,
     MachineRequest,
@@ -19,8 +18,8 @@ from gridcore.metajobs import (
     TaskSpec,
     UsagePattern,
 )
-from gridcore.trip_wishes import TripEvent
-from tests.metajob_builders import SC2004, machine, metajob, stage
+from gridtravel.gridcore.trips.trip_wishes import TripEvent
+from tests.support.metajob_builders import SC2004, machine, metajob, stage
 
 TWO_STAGES = (stage("compute", "datastar655"), stage("draw", "purduesp", transfer_s=600))
 

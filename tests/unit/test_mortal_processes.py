@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from gridio.journal import Record
-from gridio.journal_file import read_records
-from simulator.processes import mortal
-from simulator.processes.mortal import FATE, MortalJournal, MortalLog, OlderTime, put_in
+from gridtravel.gridio.journal.contract import Record
+from gridtravel.gridio.journal.sqlite_file import read_records
+from gridtravel.simulator.processes import mortal
+from gridtravel.simulator.processes.mortal import FATE, MortalJournal, MortalLog, OlderTime, put_in
 
 WRITES = 4
 
@@ -60,16 +60,16 @@ def test_it_dies_at_the_write_that_was_said(
 def test_what_is_not_there_cannot_be_replaced() -> None:
     """A program that no longer uses the name would not be mortal, and nobody would notice."""
     with pytest.raises(AttributeError):
-        put_in("simulator.processes.mortal", "NoSuchJournal", object)
+        put_in("gridtravel.simulator.processes.mortal", "NoSuchJournal", object)
 
 
 def test_the_programs_use_what_is_replaced() -> None:
     """The modules whose journals become mortal make them by these names."""
     for module, name, journal in (
-        ("agents.daemon", "SqliteJournal", MortalJournal),
-        ("travel_agent.trip_folders", "AppendJournal", MortalLog),
+        ("gridtravel.agents.daemon", "SqliteJournal", MortalJournal),
+        ("gridtravel.travel_agent.log.folders", "AppendJournal", MortalLog),
     ):
         assert issubclass(journal, getattr(importlib.import_module(module), name))
-    clock = importlib.import_module("gridio.clock")
+    clock = importlib.import_module("gridtravel.gridio.system.clock")
     assert clock.time.time() - OlderTime(50.0).time() == pytest.approx(50.0, abs=5.0)
     assert mortal.FATE.path is None

@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console
 from rich.table import Table
 
-from travel_agent.narrow_tables import print_table
+from gridtravel.travel_agent.output.rendering import print_table
 
 
 def a_table() -> Table:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 
-from gridio.clock import ManualClock
-from travel_agent.negotiation_lines import NegotiationLines
-from travel_agent.news import News, Progress, Step
+from gridtravel.gridio.system.clock import ManualClock
+from gridtravel.travel_agent.news import News, Progress, Step
+from gridtravel.travel_agent.output.negotiation import NegotiationLines
 
 
 class Terminal(io.StringIO):

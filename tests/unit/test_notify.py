@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from agents.notice_post import PENDING_MAX, NoticePost
-from gridcore.errors import InputError, UnavailableError
-from gridio.commands import run_site_command
-from gridio.notify import (
+from gridtravel.agents.notices import PENDING_MAX, NoticePost
+from gridtravel.gridcore.errors import InputError, UnavailableError
+from gridtravel.gridio.system.commands import run_site_command
+from gridtravel.gridio.system.notify import (
     Attachment,
     CommandNotifier,
     LogNotifier,
@@ -26,7 +26,7 @@ from gridio.notify import (
     SmtpNotifier,
     mail_of,
 )
-from gridio.private_files import read_secret
+from gridtravel.gridio.system.private_files import read_secret
 
 NOTICE = Notice(to="ada@lab.example", subject="[lab] it\nbroke", text="All of it.\nSorry.\n")
 

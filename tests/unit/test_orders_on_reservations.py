@@ -4,19 +4,20 @@ time; holds on jobs; and what of it a restart keeps.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agents.upkeep_rules import UpkeepRules
-from gridcore.callers import Caller
-from gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
-from gridcore.jobs import JobSpec, JobState, JobView
-from gridcore.reservations import Decline, DeclineRule, Reservation
-from local_sched.standing_reservations import StandingReservation, StartRule
-from tests.upkeep_world import KENNETH, ROOT, UpkeepWorld, a_wish
+from gridtravel.agents.maintenance_rules import MaintenanceRules
+from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, Reservation
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
+from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
+from gridtravel.local_sched.reservations.standing import StandingReservation, StartRule
+from tests.support.maintenance_world import KENNETH, ROOT, MaintenanceWorld, a_wish
 
 EVE = Caller(subject="login:eve", login="eve", accounts=("eve",))
 CONFIGURED = StandingReservation(
@@ -29,20 +30,20 @@ CONFIGURED = StandingReservation(
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[UpkeepWorld]:
+async def world(tmp_path: Path) -> AsyncIterator[MaintenanceWorld]:
     """Four idle nodes at 1,000 seconds."""
-    made = UpkeepWorld(tmp_path, UpkeepRules(standing=(CONFIGURED,)))
+    made = MaintenanceWorld(tmp_path, MaintenanceRules(standing=(CONFIGURED,)))
     await made.start()
     yield made
     await made.stop()
 
 
-async def order(world: UpkeepWorld, what: str, /, **arguments: object) -> Any:
+async def order(world: MaintenanceWorld, what: str, /, **arguments: object) -> Any:
     """root's order; the answer."""
     return await world.desk(ROOT).order(what, {key: str(each) for key, each in arguments.items()})
 
 
-async def fix(world: UpkeepWorld, nodes: str, start: int, end: int, **more: object) -> Any:
+async def fix(world: MaintenanceWorld, nodes: str, start: int, end: int, **more: object) -> Any:
     """root reserves nodes by name."""
     asked = {
         "nodes": nodes,
@@ -53,7 +54,7 @@ async def fix(world: UpkeepWorld, nodes: str, start: int, end: int, **more: obje
     return await order(world, "reserve-nodes", **(asked | more))
 
 
-def nodes_of(world: UpkeepWorld, job_id: str) -> tuple[str, ...]:
+def nodes_of(world: MaintenanceWorld, job_id: str) -> tuple[str, ...]:
     """Where a job runs."""
     return world.view(job_id).node_names
 
@@ -61,7 +62,7 @@ def nodes_of(world: UpkeepWorld, job_id: str) -> tuple[str, ...]:
 # -- named nodes -----------------------------------------------------------------------------------
 
 
-async def test_jobs_are_kept_off_named_nodes(world: UpkeepWorld) -> None:
+async def test_jobs_are_kept_off_named_nodes(world: MaintenanceWorld) -> None:
     """A job that would still run then gets other nodes, one that ends in time may have these; a
     crash forgets neither the nodes nor who is kept off them.
     """
@@ -83,7 +84,7 @@ async def test_jobs_are_kept_off_named_nodes(world: UpkeepWorld) -> None:
     assert world.agent.scheduler.pools["n"].nodes.idle & 0b11 == 0b11  # type: ignore[union-attr]
 
 
-async def test_what_is_in_the_way_is_named(world: UpkeepWorld) -> None:
+async def test_what_is_in_the_way_is_named(world: MaintenanceWorld) -> None:
     """Nodes and jobs; the other reservation of a node; nodes there are not; a start that is past;
     more than the horizon. Nothing is booked by any of it.
     """
@@ -107,7 +108,7 @@ async def test_what_is_in_the_way_is_named(world: UpkeepWorld) -> None:
     assert len(world.agent.calendar.live()) == 2, "the standing one and the first"
 
 
-async def test_a_users_reservation_keeps_its_nodes(world: UpkeepWorld) -> None:
+async def test_a_users_reservation_keeps_its_nodes(world: MaintenanceWorld) -> None:
     """Named nodes are refused where a reservation that goes on through their start would lack
     nodes that stay free; the refusal names it. Elsewhere both stand.
     """
@@ -128,7 +129,7 @@ async def test_a_users_reservation_keeps_its_nodes(world: UpkeepWorld) -> None:
     assert nodes_of(world, job.job_id) == ("n-1", "n-2", "n-3")
 
 
-async def test_waiting_jobs_make_way_and_are_told(world: UpkeepWorld) -> None:
+async def test_waiting_jobs_make_way_and_are_told(world: MaintenanceWorld) -> None:
     """A dry run tells the same and moves nobody; saying it twice books once."""
     await world.submit(4, 1_000)
     waiting = await world.submit(4, 500)
@@ -147,7 +148,7 @@ async def test_waiting_jobs_make_way_and_are_told(world: UpkeepWorld) -> None:
     assert world.view(waiting).planned_start == 2_000
 
 
-async def test_a_reservation_of_named_nodes_is_not_amended(world: UpkeepWorld) -> None:
+async def test_a_reservation_of_named_nodes_is_not_amended(world: MaintenanceWorld) -> None:
     """Its nodes would not follow."""
     answer = await fix(world, "n-2", 2_100, 2_200)
     wish = a_wish("other", 2, 2_100, 100, account="system")
@@ -156,7 +157,7 @@ async def test_a_reservation_of_named_nodes_is_not_amended(world: UpkeepWorld) -
     assert refused.rule is DeclineRule.STATE
 
 
-async def test_named_nodes_are_for_whom_the_rule_admits(world: UpkeepWorld) -> None:
+async def test_named_nodes_are_for_whom_the_rule_admits(world: MaintenanceWorld) -> None:
     """Jobs of the accounts named run on them, also when they are submitted into them; others are
     refused.
     """
@@ -174,7 +175,7 @@ async def test_named_nodes_are_for_whom_the_rule_admits(world: UpkeepWorld) -> N
         await world.desk(EVE).submit(spec)
 
 
-async def test_a_failed_named_node_is_missing_once(world: UpkeepWorld) -> None:
+async def test_a_failed_named_node_is_missing_once(world: MaintenanceWorld) -> None:
     """A node that is reserved for its repair is down as well: the three others are all there."""
     await order(world, "node-down", node="n-0")
     await fix(world, "n-0", 2_000, 3_000)
@@ -199,7 +200,7 @@ def daily(**more: object) -> Mapping[str, object]:
     return rule | more
 
 
-async def test_standing_reservations_come_and_go_by_order(world: UpkeepWorld) -> None:
+async def test_standing_reservations_come_and_go_by_order(world: MaintenanceWorld) -> None:
     """Made at once, kept over a crash and a compaction, taken back with what lies ahead; saying it
     twice changes nothing, and a new rule of the old name makes instances of its own.
     """
@@ -222,14 +223,14 @@ async def test_standing_reservations_come_and_go_by_order(world: UpkeepWorld) ->
     assert 1_800 + 86_400 in [each["start"] for each in back["instances"]]
 
 
-async def test_a_changed_rule_replaces_its_instances(world: UpkeepWorld) -> None:
+async def test_a_changed_rule_replaces_its_instances(world: MaintenanceWorld) -> None:
     """Those ahead are of the new shape, and no others."""
     await order(world, "create-standing", **daily())
     changed = await order(world, "create-standing", **daily(nodes=3))
     assert [each["nodes"] for each in changed["instances"]] == [3, 3]
 
 
-async def test_bad_rules_are_refused_in_one_line(world: UpkeepWorld) -> None:
+async def test_bad_rules_are_refused_in_one_line(world: MaintenanceWorld) -> None:
     """Too many nodes, a start that never comes, a name of the configuration, a wrong field."""
     for wrong in (
         {"nodes": 9}, {"start": "0 8 30 2 *"}, {"start": "every day"}, {"time_zone": "Mars"},
@@ -244,7 +245,7 @@ async def test_bad_rules_are_refused_in_one_line(world: UpkeepWorld) -> None:
     assert not world.agent.state.standing
 
 
-async def test_admitted_users_submit_into_an_instance(world: UpkeepWorld) -> None:
+async def test_admitted_users_submit_into_an_instance(world: MaintenanceWorld) -> None:
     """By its id, before it begins; the job waits for it and runs in it, in a folder of its own.
     Whoever is not admitted is refused.
     """
@@ -260,13 +261,13 @@ async def test_admitted_users_submit_into_an_instance(world: UpkeepWorld) -> Non
         await world.desk(EVE).submit(spec)
     await world.pass_time(801)
     assert world.view(job).started_at == 1_800
-    assert world.agent.parts.areas.path_of(job).is_dir()
+    assert world.agent.parts.work_dirs.path_of(job).is_dir()
 
 
 # -- holds -----------------------------------------------------------------------------------------
 
 
-async def test_a_held_job_blocks_nobody_and_waits_over_a_restart(world: UpkeepWorld) -> None:
+async def test_a_held_job_blocks_nobody_and_waits_over_a_restart(world: MaintenanceWorld) -> None:
     """It says why it waits, keeps its rank, and starts when it is let go."""
     await world.submit(4, 100)
     job, other = await world.submit(4, 500), await world.submit(4, 500)
@@ -286,7 +287,7 @@ async def test_a_held_job_blocks_nobody_and_waits_over_a_restart(world: UpkeepWo
     world.agent.scheduler.validate()
 
 
-async def test_whose_hold_it_is_counts(world: UpkeepWorld) -> None:
+async def test_whose_hold_it_is_counts(world: MaintenanceWorld) -> None:
     """Others' jobs are not held; an administrator's hold is his to undo; what runs is past it."""
     running = await world.submit(4, 100)
     job = await world.submit(1, 100)
@@ -304,7 +305,7 @@ async def test_whose_hold_it_is_counts(world: UpkeepWorld) -> None:
     assert world.view(job).state is JobState.QUEUED
 
 
-async def test_an_administrators_points_outlive_a_crash(world: UpkeepWorld) -> None:
+async def test_an_administrators_points_outlive_a_crash(world: MaintenanceWorld) -> None:
     """They replace those it had; only waiting jobs have any; users give none."""
     running, job = await world.submit(4, 100), await world.submit(1, 100)
     assert await order(world, "boost-job", job=job, points=500) == {
@@ -325,7 +326,7 @@ async def test_an_administrators_points_outlive_a_crash(world: UpkeepWorld) -> N
 # -- questions -------------------------------------------------------------------------------------
 
 
-async def test_the_past_is_remembered_with_filters(world: UpkeepWorld) -> None:
+async def test_the_past_is_remembered_with_filters(world: MaintenanceWorld) -> None:
     """What ended and what was cancelled, the latest first; whose others' are is not told."""
     first = await world.desk().set_reservation(a_wish("a", 1, 2_000, 60), is_dry_run=False)
     assert isinstance(first, Reservation)
@@ -355,7 +356,7 @@ async def test_the_past_is_remembered_with_filters(world: UpkeepWorld) -> None:
             await past(**wrong)
 
 
-async def test_rules_are_shown_without_names_to_users(world: UpkeepWorld) -> None:
+async def test_rules_are_shown_without_names_to_users(world: MaintenanceWorld) -> None:
     """Whether one may use it is told; who else may is for administrators."""
     await order(world, "create-standing", **daily(limit_max_s=60))
     answers: list[Any] = [
@@ -367,3 +368,33 @@ async def test_rules_are_shown_without_names_to_users(world: UpkeepWorld) -> Non
     assert "users" not in shown[0]["lesson"]
     assert shown[2]["lesson"]["users"] == ["kenneth"]
     assert len(shown[0]["lesson"]["instances"]) == 2
+
+
+async def test_a_job_of_anothers_works_in_a_folder_of_its_own(
+    world: MaintenanceWorld, tmp_path: Path
+) -> None:
+    """A reservation's folder is its owner's: a job that an administrator has let in stays outside,
+    as do jobs in a reservation of the site.
+    """
+    kept = await world.desk().set_reservation(a_wish("r", 2, 1_000, 600), is_dry_run=False)
+    assert isinstance(kept, Reservation), kept
+    spec = JobSpec(
+        request_id="fix",
+        name="fix",
+        account="root",
+        nodes=1,
+        limit_s=60,
+        argv=("true",),
+        reservation_id=kept.reservation_id,
+    )
+    roots = await world.desk(ROOT).submit(spec)
+    assert isinstance(roots, JobView), roots
+    await world.desk(ROOT).bind(kept.reservation_id, [roots.job_id])
+    await world.tick(1)
+    assert world.view(roots.job_id).state is JobState.RUNNING
+    assert set(os.listdir(tmp_path)) == {roots.job_id}
+    own = await world.submit(1, 60, reservation_id=kept.reservation_id)
+    await world.desk().bind(kept.reservation_id, [own])
+    await world.tick(1)
+    assert world.view(own).state is JobState.RUNNING
+    assert set(os.listdir(tmp_path)) == {roots.job_id, kept.reservation_id}

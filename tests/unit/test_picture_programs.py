@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import travel_agent.pictures
-from travel_agent.pictures import draw, png, render, simulate
+import gridtravel.travel_agent.demo.pictures
+from gridtravel.travel_agent.demo.pictures import draw, png, render, simulate
 
-SCENE = Path(travel_agent.pictures.__file__).with_name("scene.json")
+SCENE = Path(gridtravel.travel_agent.demo.pictures.__file__).with_name("scene.json")
 
 
 def read_png(path: Path) -> list[list[png.Colour]]:

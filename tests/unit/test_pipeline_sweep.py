@@ -8,17 +8,28 @@ from typing import Any
 
 import pytest
 
-from gridcore.calendar_rules import CalendarRules, ResourceClass
-from gridcore.calendars import Calendar
-from gridcore.errors import UnavailableError
-from gridcore.metajobs import MachineRequest, Metajob, Objective, Stage, UsagePattern
-from gridcore.planning import Plan
-from gridcore.ports import ClassDescription, SiteDescription
-from gridcore.reservations import Availability, Decline, DeclineRule, ReservationRequest
-from gridcore.tariffs import FlatTariff
-from travel_agent.offers import offered
-from travel_agent.pipeline_sweep import PipelineSweep
-from travel_agent.searching import Destination
+from gridtravel.gridcore.booking.calendar_rules import CalendarRules, FlatTariff, ResourceClass
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import (
+    Availability,
+    Decline,
+    DeclineRule,
+    ReservationRequest,
+)
+from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridcore.ports import ClassDescription, SiteDescription
+from gridtravel.gridcore.trips.metajobs import (
+    MachineRequest,
+    Metajob,
+    Objective,
+    Stage,
+    UsagePattern,
+)
+from gridtravel.gridcore.trips.planning import Plan
+from gridtravel.travel_agent.search.alternatives import offered
+from gridtravel.travel_agent.search.pipeline_sweep import PipelineSweep
+from gridtravel.travel_agent.sites.destinations import Destination
+from tests.support.search_world import a_context
 
 NOW = 1000
 NODES = 4
@@ -107,7 +118,7 @@ def a_sweep(metajob: Metajob, sites: dict[str, TellingSite]) -> PipelineSweep:
         )
         for each in metajob.candidates
     }
-    return PipelineSweep(metajob, destinations, "trip-1")
+    return PipelineSweep(a_context(metajob, destinations))
 
 
 def starts(plan: Plan | Decline) -> list[tuple[str, str, int]]:

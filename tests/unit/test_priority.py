@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.errors import InputError
-from gridcore.jobs import JobSpec
-from local_sched.jobs import Job
-from local_sched.priority import PriorityRule, PriorityWeights, QualityOfService, by_priority
-from local_sched.queries import why
-from local_sched.scheduler_config import SchedulerConfig
-from tests.scheduler_worlds import SmallSite
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.jobs.job import JobSpec
+from gridtravel.local_sched.scheduling.config import SchedulerConfig
+from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.local_sched.scheduling.priority import (
+    PriorityRule,
+    PriorityWeights,
+    QualityOfService,
+    by_priority,
+)
+from gridtravel.local_sched.scheduling.queries import why
+from tests.support.scheduler_worlds import SmallSite
 
 SERVICES = {
     "": QualityOfService(),

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError
-from gridio.private_files import make_private_folder, read_bounded, write_whole
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridio.system.private_files import make_private_folder, read_bounded, write_whole
 
 
 def test_an_existing_file_is_replaced_only_when_told(tmp_path: Path) -> None:

@@ -6,18 +6,30 @@ from collections.abc import Mapping
 
 import pytest
 
-from gridcore.distributions import fill, shifted, shifting_step
-from gridcore.errors import InputError, UnavailableError
-from gridcore.metajobs import Metajob, Objective, Stage, UsagePattern
-from gridcore.planning import Plan, SiteShare
-from gridcore.reservations import Decline, DeclineRule, Reservation, ReservationRequest
-from tests.search_world import NOW, CalendarSite, Load, LogPage, PatientClock, a_trip, ways_to
-from travel_agent.news import deaf
-from travel_agent.probing import AHEAD_S, Probe
-from travel_agent.search_choice import check_search, choose_search
-from travel_agent.searches import SearchChoice
-from travel_agent.searching import Sweep
-from travel_agent.trials import TRIALS_MAX
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationRequest,
+)
+from gridtravel.gridcore.errors import InputError, UnavailableError
+from gridtravel.gridcore.trips.metajobs import Metajob, Objective, Stage, UsagePattern
+from gridtravel.gridcore.trips.planning import Plan, SiteShare, fill, shifted, shifting_step
+from gridtravel.travel_agent.choices import SearchChoice
+from gridtravel.travel_agent.search.choice import check_search, choose_search
+from gridtravel.travel_agent.search.probe import AHEAD_S, Probe
+from gridtravel.travel_agent.search.sweep import Sweep
+from gridtravel.travel_agent.search.trials import TRIALS_MAX
+from tests.support.search_world import (
+    NOW,
+    CalendarSite,
+    Load,
+    LogPage,
+    PatientClock,
+    a_context,
+    a_trip,
+    ways_to,
+)
 
 WHOLE = NOW + 10
 """The first second of the window."""
@@ -47,7 +59,8 @@ class Scene:
             for name, load in loads.items()
         }
         self.log = LogPage()
-        self.probe = Probe(metajob, ways_to(metajob, self.sites), "trip-1", self.log, self.clock)
+        ways = ways_to(metajob, self.sites)
+        self.probe = Probe(a_context(metajob, ways, log=self.log, clock=self.clock))
 
     async def shares(self) -> dict[str, int]:
         """Nodes by machine of what is proposed; nothing may be left behind."""
@@ -267,7 +280,8 @@ async def test_every_test_reservation_is_in_the_log_before_it_is_asked_for() -> 
     log = Strict()
     destinations = ways_to(a_trip({"a": (1, 8), "b": (1, 8)}, 9), scene.sites)
     trip = a_trip({"a": (1, 8), "b": (1, 8)}, 9)
-    plan = await Probe(trip, destinations, "trip-2", log, scene.clock).propose()
+    context = a_context(trip, destinations, log=log, clock=scene.clock, trip_id="trip-2")
+    plan = await Probe(context).propose()
     assert isinstance(plan, Plan)
     assert len(log.events) > 3
 
@@ -278,7 +292,7 @@ def chosen(choice: SearchChoice, *, answers_inquiries: bool) -> object:
     sites = {"a": CalendarSite("a", clock, answers_inquiries=answers_inquiries)}
     ways = ways_to(trip, sites)
     check_search(choice, trip, ways)
-    return choose_search(choice, trip, ways, "trip-1", LogPage(), clock, listener=deaf)
+    return choose_search(choice, a_context(trip, ways, clock=clock))
 
 
 def test_a_search_is_chosen_by_what_the_sites_can() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gridcore.errors import InputError
-from gridcore.profile import AvailabilityProfile
+from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.gridcore.errors import InputError
 
 
 def a_profile() -> AvailabilityProfile:

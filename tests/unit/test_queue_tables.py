@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from agents.agent_events import JobAccepted
-from agents.job_table import JobTable
-from agents.restart import scheduler_job
-from agents.site_config import load_site_config
-from gridcore.calendar_rules import ResourceClass
-from gridcore.calendars import Calendar
-from gridcore.errors import InputError
-from gridcore.jobs import JobSpec
-from gridcore.reservations import Decline, DeclineRule
-from local_sched.admission import admit
-from local_sched.jobs import Job, WaitReason
-from local_sched.queries import waiting_reason, why
-from local_sched.scheduler import LocalScheduler
-from local_sched.scheduler_config import SchedulerConfig
-from local_sched.site_scheduler import site_scheduler
+from gridtravel.agents.config.site_file import load_site_config
+from gridtravel.agents.jobs.restart import scheduler_job
+from gridtravel.agents.journal.events import JobAccepted
+from gridtravel.agents.journal.job_table import JobTable
+from gridtravel.gridcore.booking.calendar_rules import ResourceClass
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.jobs.job import JobSpec
+from gridtravel.local_sched.policies.admission import admit
+from gridtravel.local_sched.scheduling.config import SchedulerConfig
+from gridtravel.local_sched.scheduling.jobs import Job, WaitReason
+from gridtravel.local_sched.scheduling.queries import waiting_reason, why
+from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
+from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
 
 SITE = '[site]\nname = "lab"\n'
 

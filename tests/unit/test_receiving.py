@@ -9,15 +9,24 @@ from typing import Any
 
 import pytest
 
-from agents.receiving import LEG_QUESTION
-from gridcore.callers import Caller, Role
-from gridcore.errors import GridError, NotAuthorisedError, NotFoundError
-from gridcore.handovers import HandedFile
-from gridcore.jobs import JobState
-from gridcore.ports import PART_SUFFIX, FileStatus
-from gridcore.reservations import ReservationState
-from local_sched.reservation_jobs import START_SLACK_S
-from tests.two_sites import EVE, HANDOVER, NOW, SECOND_START, a_chain, once, received, two_sites
+from gridtravel.agents.trips.handover import LEG_QUESTION
+from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridcore.callers import Caller, Role
+from gridtravel.gridcore.errors import GridError, NotAuthorisedError, NotFoundError
+from gridtravel.gridcore.jobs.handovers import HandedFile
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus
+from gridtravel.local_sched.scheduling.reservation_jobs import START_SLACK_S
+from tests.support.two_sites import (
+    EVE,
+    HANDOVER,
+    NOW,
+    SECOND_START,
+    a_chain,
+    once,
+    received,
+    two_sites,
+)
 
 OTHER = "0" * 64
 """The checksum of no file here."""
@@ -194,14 +203,14 @@ async def test_a_restart_goes_on_and_forgets_nothing(tmp_path: Path) -> None:
     async with two_sites(tmp_path) as grid, asyncio.TaskGroup() as group:
         _, second = await a_chain(grid)
         await grid.right.restart()
-        grid.right.agent.receiving.open(group)
+        grid.right.agent.handover_receiver.open(group)
         await grid.pass_time(NOW + 110)
         assert received(grid, tmp_path) == b"42" * 1000
         assert not grid.right.agent.jobs.awaiting
         asked = grid.connections
         assert await grid.right.agent.compact()
         await grid.right.restart()
-        grid.right.agent.receiving.open(group)
+        grid.right.agent.handover_receiver.open(group)
         await grid.pass_time(SECOND_START + 1)
         assert grid.right.view(second).state is JobState.RUNNING
         assert grid.connections == asked
@@ -214,7 +223,7 @@ async def test_a_crash_between_failing_and_letting_go_leaves_no_leg_behind(tmp_p
         await grid.right.agent.runner.give_up(second, "it cannot be")
         assert grid.right.agent.calendar.live()
         await grid.right.restart()
-        grid.right.agent.receiving.open(group)
+        grid.right.agent.handover_receiver.open(group)
         await grid.pass_time(NOW + 5)
         assert not grid.right.agent.calendar.live()
 

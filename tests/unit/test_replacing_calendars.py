@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import cast
 
-from gridcore.ports import CalendarPort
-from gridcore.reservations import ReservationRequest
-from tests.builders import a_request
-from travel_agent.replacing import ReplacingCalendar
+from gridtravel.gridcore.booking.reservations import ReservationRequest
+from gridtravel.gridcore.ports import CalendarPort
+from gridtravel.travel_agent.booking.replacing import ReplacingCalendar
+from tests.support.builders import a_request
 
 
 class Ear:

@@ -6,24 +6,22 @@ import ast
 import re
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.shared_data import CHECKOUT
+from tests.support.shared_data import CHECKOUT
 
-FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 80  # the house says about 70; its docstring does not count
-TEST_KINDS = ("contract", "golden", "integration", "paper", "property", "sim", "unit")
 NEVER_PACKAGES = ("bench", "deploy", "docs", "proto", "tests", "tools")
 # The noun of the papers; the library's profiler of that name is not used here.
 SHARED_NAMES = frozenset({"__init__", "__main__", "profile"})
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES: tuple[str, ...] = tuple(PROJECT["tool"]["setuptools"]["packages"])
 TOP_PACKAGES = tuple(sorted({name.partition(".")[0] for name in PACKAGES}))
-WRITTEN_PACKAGES = tuple(name for name in TOP_PACKAGES if name != "gridwire")
+FOLDERS = tuple(sorted({name.split(".")[1] for name in PACKAGES if name.startswith("gridtravel.")}))
+"""The folders of the checkout that are imported below gridtravel."""
 
 
 def sources(*folders: str) -> Iterator[Path]:
@@ -37,20 +35,10 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(CHECKOUT))
 
 
-def test_no_file_grows_into_the_place_where_everything_is() -> None:
-    """A written file has at most 400 lines."""
-    too_long = {
-        name_of(path): lines
-        for path in sources(*WRITTEN_PACKAGES, "tests", "tools", "bench")
-        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > FILE_LINES_MAX
-    }
-    assert too_long == {}
-
-
 def test_functions_fit_on_a_screen() -> None:
     """A function is about 70 lines at most, not counting its docstring."""
     too_long: dict[str, int] = {}
-    for path in sources(*WRITTEN_PACKAGES, "tools"):
+    for path in sources(*FOLDERS, "tools"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
@@ -61,12 +49,6 @@ def test_functions_fit_on_a_screen() -> None:
     assert too_long == {}
 
 
-def test_promised_top_level_folders_exist() -> None:
-    """The layout that users and operators are told about is there."""
-    promised = ("proto", "agents", "manager", "travel_agent", "local_sched", "deploy", "tests")
-    assert [folder for folder in promised if not (CHECKOUT / folder).is_dir()] == []
-
-
 def test_every_package_is_listed_for_installation() -> None:
     """An unlisted folder works in the checkout and is missing once installed, so all are listed."""
     found = {
@@ -74,7 +56,18 @@ def test_every_package_is_listed_for_installation() -> None:
         for path in sources(*(each.name for each in CHECKOUT.iterdir() if is_visible(each)))
         if path.name == "__init__.py"
     }
-    assert sorted(found) == sorted(PACKAGES)
+    outside = {"gridtravel", "gridwire", "gridwire.v1"}
+    inside = {
+        f"gridtravel.{name}" for name in found - outside if not name.startswith("gridtravel.")
+    }
+    assert sorted(inside | outside) == sorted(PACKAGES)
+
+
+def test_every_folder_is_linked_below_the_one_name() -> None:
+    """gridtravel/ holds a relative link to each folder, as git keeps it, and nothing else."""
+    links = {each.name: each for each in (CHECKOUT / "gridtravel").iterdir() if each.is_symlink()}
+    assert sorted(links) == sorted(FOLDERS)
+    assert [name for name, link in links.items() if str(link.readlink()) != f"../{name}"] == []
 
 
 def is_visible(path: Path) -> bool:
@@ -86,7 +79,7 @@ def test_every_module_lies_in_a_package() -> None:
     """A folder of modules without `__init__.py` would be a namespace package by accident."""
     bare = {
         name_of(path.parent)
-        for path in sources(*TOP_PACKAGES)
+        for path in sources(*FOLDERS, "gridwire")
         if not (path.parent / "__init__.py").exists()
     }
     assert sorted(bare) == []
@@ -102,7 +95,7 @@ def test_no_module_is_named_like_one_of_the_standard_library() -> None:
     """`calendar.py` or `queue.py` would be imported instead of the library's, by some runs."""
     clashes = [
         name_of(path)
-        for path in sources(*WRITTEN_PACKAGES, "tests", "tools")
+        for path in sources(*FOLDERS, "tests", "tools")
         if path.stem in sys.stdlib_module_names and path.stem not in SHARED_NAMES
     ]
     assert clashes == []
@@ -119,11 +112,11 @@ def test_the_domain_imports_the_standard_library_alone() -> None:
                 names = [node.module or ""]
             else:
                 continue
-            roots = {name.partition(".")[0] for name in names}
             foreign |= {
-                f"{name_of(path)}: {root}"
-                for root in roots
-                if root != "gridcore" and root not in sys.stdlib_module_names
+                f"{name_of(path)}: {name}"
+                for name in names
+                if not name.startswith("gridtravel.gridcore")
+                and name.partition(".")[0] not in sys.stdlib_module_names
             }
     assert sorted(foreign) == []
 
@@ -139,16 +132,7 @@ def test_import_contracts_cover_every_package() -> None:
         for layer in contract["layers"]
         for name in layer.split("|")
     ]
-    assert sorted(layered) == sorted(WRITTEN_PACKAGES)
-
-
-def test_test_files_have_unique_names_and_a_kind() -> None:
-    """A report names a test by its file; and the folder says how much the test may cost."""
-    files = list((CHECKOUT / "tests").rglob("test_*.py"))
-    names = Counter(path.name for path in files)
-    assert [name for name, count in sorted(names.items()) if count > 1] == []
-    parents = {path.relative_to(CHECKOUT / "tests").parts[0] for path in files}
-    assert sorted(parents - set(TEST_KINDS)) == []
+    assert sorted(layered) == [f"gridtravel.{folder}" for folder in FOLDERS]
 
 
 def test_lock_file_pins_every_declared_dependency_by_hash() -> None:
@@ -192,24 +176,3 @@ def test_make_help_shows_every_command_that_documents_name() -> None:
     shown = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.M))
     text = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert sorted(set(re.findall(r"`make ([a-z][a-z-]*)", text)) - shown) == []
-
-
-def test_change_notes_have_names_a_release_can_sort() -> None:
-    """`changelog.d/` holds `<words>.<kind>.md` and its own README, and no empty note."""
-    pattern = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.(added|changed|fixed|removed)\.md")
-    notes = [path for path in (CHECKOUT / "changelog.d").iterdir() if path.name != "README.md"]
-    assert sorted(path.name for path in notes if not pattern.fullmatch(path.name)) == []
-    assert [path.name for path in notes if not path.read_text(encoding="utf-8").strip()] == []
-
-
-def test_decisions_are_numbered_once_and_say_their_status() -> None:
-    """A decision is found by its number and tells whether it still holds."""
-    pages = sorted((CHECKOUT / "docs" / "decisions").glob("*.md"))
-    numbers = [page.name[:4] for page in pages]
-    assert numbers == [f"{index:04}" for index in range(len(pages))]
-    for page in pages[1:]:
-        text = page.read_text(encoding="utf-8")
-        assert text.startswith(f"# {page.name[:4]}: "), page.name
-        assert re.search(r"^Status: (proposed|accepted|superseded by \d{4})$", text, re.M), (
-            page.name
-        )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.errors import ConflictError, InputError
-from gridcore.instants import Interval
-from gridcore.reservations import (
+from gridtravel.gridcore.booking.reservations import (
     DURATION_LIMIT_S,
     NODES_LIMIT,
     TRANSITIONS,
@@ -17,7 +15,9 @@ from gridcore.reservations import (
     TripRef,
     next_state,
 )
-from tests.builders import a_request, a_reservation
+from gridtravel.gridcore.errors import ConflictError, InputError
+from gridtravel.gridcore.timing.instants import Interval
+from tests.support.builders import a_request, a_reservation
 
 ALLOWED = [
     ("HELD", "commit", "COMMITTED"),

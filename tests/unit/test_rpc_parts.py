@@ -13,8 +13,9 @@ from typing import Any
 import grpc
 import pytest
 
-from gridcore.callers import Caller, Role
-from gridcore.errors import (
+from gridtravel.gridcore.booking.reservations import DeclineRule, ReservationRequest
+from gridtravel.gridcore.callers import Caller, Role
+from gridtravel.gridcore.errors import (
     ConflictError,
     DeadlineError,
     GridError,
@@ -22,16 +23,11 @@ from gridcore.errors import (
     NotFoundError,
     UnavailableError,
 )
-from gridcore.reservations import DeclineRule, ReservationRequest
-from gridio.clock import ManualClock
-from gridio.connections import IdentityNotProvenError
-from gridio.gridmap import GridMap, grid_map_entry
-from gridio.logs import JsonLines, configure_logging, current_request, logging_context
-from gridio.rpc import codec
-from gridio.rpc.client import GrpcSite
-from gridio.rpc.codec_site import decode_json
-from gridio.rpc.diagnosis import split_endpoint
-from gridio.rpc.faults import (
+from gridtravel.gridcore.ports import CalendarPort
+from gridtravel.gridio.rpc.client.diagnosis import split_endpoint
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.rpc.codec import reservations
+from gridtravel.gridio.rpc.codec.faults import (
     CODES,
     FAULT_KEY,
     HINT_LENGTH_MAX,
@@ -40,13 +36,24 @@ from gridio.rpc.faults import (
     fault_from,
     metadata_of,
 )
-from gridio.rpc.front_door import FrontDoor, LocalSocket
-from gridio.rpc.peers import Peer, map_caller
-from gridio.rpc.server import GridServer
-from gridio.rpc.skew import DRIFT_MAX, SkewMeter
+from gridtravel.gridio.rpc.codec.site_messages import decode_json
+from gridtravel.gridio.rpc.port_verbs import PORT_VERBS
+from gridtravel.gridio.rpc.server.front_door import FrontDoor, LocalSocket
+from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.peers import Peer, map_caller
+from gridtravel.gridio.sites.connections import DRIFT_MAX, IdentityNotProvenError, SkewMeter
+from gridtravel.gridio.sites.forwarding import call
+from gridtravel.gridio.system.clock import ManualClock
+from gridtravel.gridio.system.logs import (
+    JsonLines,
+    configure_logging,
+    current_request,
+    logging_context,
+)
+from gridtravel.gridio.trust.gridmap import GridMap, grid_map_entry
 from gridwire.v1 import common_pb2
-from tests.builders import a_request, a_reservation
-from tests.fake_services import FakeSite
+from tests.support.builders import a_request, a_reservation
+from tests.support.fake_services import FakeSite
 
 # -- skew ------------------------------------------------------------------------------------------
 
@@ -293,11 +300,11 @@ async def test_group_may_connect(tmp_path: Path) -> None:
 
 
 def _request_message() -> common_pb2.ReservationRequest:
-    return codec.encode_request(a_request())
+    return reservations.REQUEST.encode(a_request())
 
 
 def _reservation_message() -> common_pb2.Reservation:
-    return codec.encode_reservation(a_reservation(), 0)
+    return reservations.encode_answer(a_reservation(), 0).reservation
 
 
 @pytest.mark.parametrize(
@@ -320,7 +327,7 @@ def test_absurd_request(field: str, value: Any) -> None:
     message = _request_message()
     message.MergeFrom(common_pb2.ReservationRequest(**{field: value}))
     with pytest.raises(InputError, match=field):
-        codec.decode_request(message)
+        reservations.REQUEST.decode(message)
 
 
 @pytest.mark.parametrize("field", ["request", "interval"])
@@ -329,7 +336,7 @@ def test_missing_part_of_a_reservation(field: str) -> None:
     message = _reservation_message()
     message.ClearField(field)
     with pytest.raises(InputError, match=f"{field} is missing"):
-        codec.decode_reservation(message, 0)
+        reservations.decode_reservation(message, 0)
 
 
 def test_unknown_numbers() -> None:
@@ -337,15 +344,15 @@ def test_unknown_numbers() -> None:
     message = _reservation_message()
     message.state = 99  # type: ignore[assignment] # what a newer site might say
     with pytest.raises(InputError, match=r"state has the unknown number 99"):
-        codec.decode_reservation(message, 0)
+        reservations.decode_reservation(message, 0)
     message.state = common_pb2.RESERVATION_STATE_HELD
     with pytest.raises(InputError, match="hold_remaining_s is missing"):
-        codec.decode_reservation(message, 0)
+        reservations.decode_reservation(message, 0)
 
 
 def test_rule_of_a_newer_site() -> None:
     """A refusal by a rule that this version does not know stays a refusal."""
-    told = codec.decode_decline(common_pb2.Decline(rule="moon-phase", message="wait"))
+    told = reservations.DECLINE.decode(common_pb2.Decline(rule="moon-phase", message="wait"))
     assert (told.rule, told.message) == (DeclineRule.POLICY, "moon-phase: wait")
 
 
@@ -359,7 +366,7 @@ def test_rule_of_a_newer_site() -> None:
 def test_what_cannot_be_sent(request_: ReservationRequest, field: str) -> None:
     """A value that no message can hold is the caller's mistake, by the name of its field."""
     with pytest.raises(InputError, match=field):
-        codec.encode_request(request_)
+        PORT_VERBS["reserve"].words.message(call(CalendarPort.reserve, request_, ttl_s=1))
 
 
 @pytest.mark.parametrize("content", ["", "{", "NaN", "[" * 100_000])

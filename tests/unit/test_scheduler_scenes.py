@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.errors import ConflictError, InputError, NotFoundError
-from gridcore.jobs import JobState
-from gridcore.reservations import Decline
-from local_sched.jobs import WaitReason
-from local_sched.queries import backfill_windows, estimate, why
-from local_sched.scheduler_config import JobLimits, OverrunRule, SchedulerConfig, SchedulerMode
-from tests.scheduler_worlds import EASY, FCFS, SmallSite
+from gridtravel.gridcore.booking.reservations import Decline, Reservation
+from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.local_sched.scheduling.config import (
+    JobLimits,
+    OverrunRule,
+    SchedulerConfig,
+    SchedulerMode,
+)
+from gridtravel.local_sched.scheduling.jobs import WaitReason
+from gridtravel.local_sched.scheduling.queries import backfill_windows, estimate, why
+from tests.support.scheduler_worlds import EASY, FCFS, SmallSite
 
 
 def test_conservative_gives_every_job_a_place_on_arrival() -> None:
@@ -308,6 +313,38 @@ def test_reservation_goes_behind_jobs_that_missed_their_places() -> None:
     assert site.reserved(4, 50, 0).start == 500
 
 
+def test_jobs_that_missed_their_places_go_on_in_their_order() -> None:
+    """The site was suspended over two places. The first starts when it goes on, the second is
+    planned behind that, and in front of whoever comes later.
+    """
+    site = SmallSite()
+    first, second, third = (site.submit(4, 100) for _ in range(3))
+    site.cycle()
+    site.scheduler.mode = SchedulerMode.SUSPENDED
+    site.now = 90
+    site.end(first)
+    site.cycle(400)
+    site.scheduler.mode = SchedulerMode.RUNNING
+    assert site.cycle().starts == [second]
+    assert third.planned_start == 500
+    newcomer = site.submit(4, 100)
+    site.cycle(401)
+    assert newcomer.planned_start == 600
+
+
+def test_a_reservation_goes_behind_a_short_job_that_missed_its_place() -> None:
+    """A place that is over is none, however little ago it began."""
+    site = SmallSite()
+    first = site.submit(4, 100)
+    site.submit(4, 10)
+    site.cycle()
+    site.scheduler.mode = SchedulerMode.SUSPENDED
+    site.now = 90
+    site.end(first)
+    site.cycle(115)
+    assert site.reserved(4, 50, 0).start == 125
+
+
 def test_late_cycle_does_not_cost_a_job_its_place() -> None:
     """Two seconds late, with a reservation right behind: the job starts and keeps the end of
     its place.
@@ -371,3 +408,22 @@ def test_reservation_that_does_not_fit_is_declined_with_the_earliest_start() -> 
     answer = site.reserve(4, 100, 0, 500)
     assert isinstance(answer, Decline)
     assert answer.earliest == 1000
+
+
+def test_a_drain_that_grows_in_a_cycle_leaves_its_node_to_nobody() -> None:
+    """Two reservations of one node; the first is cancelled in the second in which a job elsewhere
+    reaches its limit and is still there. The drain of the other takes the node over, so that no
+    node is idle, although one is free by promise."""
+    site = SmallSite(FCFS, 2)
+    overdue = site.submit(1, 3)
+    site.cycle(0)
+    first = site.fix(["node-1"], 5, 3)
+    assert isinstance(first, Reservation)
+    assert isinstance(site.fix(["node-1"], 10, 2), Reservation)
+    waiting = site.submit(1, 20)
+    site.cycle(1)
+    site.now = 3
+    site.release(first)
+    assert site.cycle().starts == []
+    site.end(overdue)
+    assert site.cycle().starts == [waiting]

@@ -9,10 +9,10 @@ import grpc
 import grpc.aio
 import pytest
 
-from gridio.rpc.failures import CallFailedError
-from gridio.rpc.session_client import Session
+from gridtravel.gridio.rpc.client.failures import CallFailedError
+from gridtravel.gridio.rpc.client.session_client import Session
 
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 
 
 class UnsentCall:

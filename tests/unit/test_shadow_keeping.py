@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from gridcore.errors import InputError
-from gridcore.ports import SiteDescription
-from gridcore.summaries import CalendarSummary, CalendarVersion, SummaryDelta
-from manager.children import Child, Standing
-from manager.shadows import KeeperRules, ShadowKeeper
-from tests.child_site import ChildSite
-from tests.manager_world import SOON, World, a_wish, a_world, booked
-from tests.virtual_time import LoopClock, run_virtually
+from gridtravel.gridcore.booking.summaries import CalendarSummary, CalendarVersion, SummaryDelta
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.ports import SiteDescription
+from gridtravel.manager.shadows.children import Child, Standing
+from gridtravel.manager.shadows.keeper import KeeperRules, ShadowKeeper
+from tests.support.child_site import ChildSite
+from tests.support.manager_world import SOON, World, a_wish, a_world, booked
+from tests.support.virtual_time import LoopClock, run_virtually
 
 
 def standing(world: World, name: str) -> tuple[Standing, str]:

@@ -9,38 +9,39 @@ from typing import Any
 
 import pytest
 
-from gridcore.callers import Caller
-from gridcore.errors import DeadlineError, GridError, UnavailableError
-from gridcore.itineraries import Itinerary
-from gridcore.reservations import Decline, Reservation
-from simulator.chance import Chance
-from simulator.chronicle import Chronicle
-from simulator.lives import CrashPoint, Life
-from simulator.network import Network, SiteConnection, Weather
-from simulator.simulated_site import SimulatedSite, SitePlan
-from simulator.virtual_clock import WORLD_BEGIN, VirtualClock
-from simulator.virtual_loop import VirtualLoop, run_virtual
-from simulator.world_frame import Startable
-from tests.builders import a_request
+from gridtravel.gridcore.booking.reservations import Decline, Reservation
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.errors import DeadlineError, GridError, UnavailableError
+from gridtravel.gridcore.trips.itineraries import Itinerary
+from gridtravel.simulator.grid.simulated_site import SimulatedSite, SitePlan
+from gridtravel.simulator.grid.world_frame import Startable
+from gridtravel.simulator.kernel.chance import Chance
+from gridtravel.simulator.kernel.event_log import EventLog
+from gridtravel.simulator.kernel.network import Network, NetworkConditions
+from gridtravel.simulator.kernel.network_wire import SimulatedConnection
+from gridtravel.simulator.kernel.processes import CrashPoint, SimulatedProcess
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN, VirtualClock
+from gridtravel.simulator.kernel.virtual_loop import VirtualLoop, run_virtual
+from tests.support.builders import a_request
 
 ADA = Caller(subject="/CN=ada", login="ada")
 
 
 @dataclass
 class Scene:
-    """A site, a caller, and the wire between them (``simulator.world_frame.WorldFrame``)."""
+    """A site, a caller, and the wire between them (``simulator.grid.world_frame.WorldFrame``)."""
 
     loop: VirtualLoop
-    weather: Weather = field(default_factory=Weather)
+    conditions: NetworkConditions = field(default_factory=NetworkConditions)
 
     def __post_init__(self) -> None:
         self.chance = Chance(7)
-        self.chronicle = Chronicle(self.loop)
-        self.network = Network(self.loop, self.chance, self.chronicle, self.weather)
+        self.event_log = EventLog(self.loop)
+        self.network = Network(self.loop, self.chance, self.event_log, self.conditions)
         self.site = SimulatedSite(SitePlan(name="lab"), self)
         self.other = SimulatedSite(SitePlan(name="west", skew_s=5.0), self)
         self.clock = VirtualClock(self.loop)
-        self.caller = Life("ada", on_death=lambda: None)
+        self.caller = SimulatedProcess("ada", on_death=lambda: None)
         for site in (self.site, self.other):
             self.network.join(site)
             site.start()
@@ -59,9 +60,9 @@ class Scene:
         """Nobody starts again by itself."""
 
     @property
-    def connection(self) -> SiteConnection:
+    def connection(self) -> SimulatedConnection:
         """Ada's."""
-        return self.network.connect(self.caller, self.clock, "lab", ADA)
+        return SimulatedConnection(self.network, self.caller, self.clock, "lab", ADA)
 
     async def asks(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Something that ada's process does."""
@@ -76,17 +77,17 @@ class Scene:
         return answer
 
 
-def _run(work: Callable[[Scene], Coroutine[Any, Any, Any]], **weather: float) -> Scene:
+def _run(work: Callable[[Scene], Coroutine[Any, Any, Any]], **conditions: float) -> Scene:
     scenes: list[Scene] = []
 
     async def main(loop: VirtualLoop) -> None:
-        scene = Scene(loop, Weather(**weather))
+        scene = Scene(loop, NetworkConditions(**conditions))
         scenes.append(scene)
         await scene.clock.sleep_until(WORLD_BEGIN + 1)
         await work(scene)
 
     run_virtual(main)
-    assert not scenes[0].chronicle.violations
+    assert not scenes[0].event_log.violations
     return scenes[0]
 
 
@@ -99,7 +100,7 @@ def test_a_call_takes_two_messages_and_their_time() -> None:
         assert 0.02 <= scene.loop.time() - before <= 0.061
 
     scene = _run(work, latency_least_s=0.01, latency_most_s=0.03)
-    assert scene.chronicle.messages == {"Reserve": 1, "Reserve answer": 1}
+    assert scene.event_log.messages == {"Reserve": 1, "Reserve answer": 1}
 
 
 def test_silence_ends_with_the_verbs_deadline() -> None:
@@ -128,8 +129,8 @@ def test_a_broken_connection_is_tried_again_as_often_as_the_client_does() -> Non
             await scene.asks(scene.connection.calendar.release("lab.1"))
 
     scene = _run(work, loss=1.0, notice=1.0)
-    assert scene.chronicle.messages["Reserve"] == 3
-    assert scene.chronicle.messages["Release"] >= 9, "a deadline may end the last wait"
+    assert scene.event_log.messages["Reserve"] == 3
+    assert scene.event_log.messages["Release"] >= 9, "a deadline may end the last wait"
 
 
 def test_a_lost_answer_leaves_the_hold() -> None:
@@ -138,7 +139,7 @@ def test_a_lost_answer_leaves_the_hold() -> None:
     async def work(scene: Scene) -> None:
         asking = scene.loop.create_task(_fault_of(scene.reserve()))
         await scene.clock.sleep_until(scene.clock.now_precise() + 0.001)
-        scene.network.weather = Weather(loss=1.0, notice=0.0)
+        scene.network.conditions = NetworkConditions(loss=1.0, notice=0.0)
         assert isinstance(await asking, DeadlineError)
         assert list(scene.site.ledger.promises) == ["lab.1"]
 
@@ -153,7 +154,7 @@ def test_a_question_said_twice_is_answered_once() -> None:
         await scene.clock.sleep_until(scene.clock.now_precise() + 5)
         assert list(scene.site.ledger.promises) == ["lab.1"]
 
-    assert _run(work, double=1.0).chronicle.faults["doubled message"] == 3
+    assert _run(work, double=1.0).event_log.faults["doubled message"] == 3
 
 
 def test_nobody_answers_for_the_dead() -> None:
@@ -175,7 +176,7 @@ def test_a_partition_stops_both_ways_until_it_is_mended() -> None:
     async def work(scene: Scene) -> None:
         scene.network.cut("split", frozenset({"lab"}))
         assert isinstance(await _fault_of(scene.reserve()), UnavailableError)
-        west = scene.network.connect(scene.caller, scene.clock, "west", ADA)
+        west = SimulatedConnection(scene.network, scene.caller, scene.clock, "west", ADA)
         assert (await scene.asks(west.calendar.describe())).site == "west"
         scene.network.mend("split")
         assert isinstance(await scene.reserve("r2"), Reservation)
@@ -218,7 +219,7 @@ def test_a_subscription_keeps_its_order_and_breaks_as_a_whole() -> None:
             await scene.clock.sleep_until(scene.clock.now_precise() + 1)
         assert versions == sorted(versions)
         assert versions[-1] >= 2
-        scene.network.weather = Weather(loss=1.0)
+        scene.network.conditions = NetworkConditions(loss=1.0)
         assert isinstance(await _fault_of(asyncio.shield(watching)), UnavailableError)
 
     _run(work, latency_most_s=0.5)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gridio.journal import JournalDamaged, Record
-from gridio.journal_file import read_records
-from gridio.journal_sqlite import SqliteJournal
-from simulator.processes.disks import JournalFiles, SiteDisk
-from tests.shared_data import CHECKOUT
+from gridtravel.gridio.journal.contract import JournalDamaged, Record
+from gridtravel.gridio.journal.sqlite import SqliteJournal
+from gridtravel.gridio.journal.sqlite_file import read_records
+from gridtravel.simulator.processes.disks import JournalFiles, SiteDisk
+from tests.support.shared_data import CHECKOUT
 
 WRITER = """
 import sys
@@ -27,8 +27,8 @@ with open(sys.argv[1], "ab", buffering=0) as file:
 """
 DAEMON = """
 import asyncio, os, pathlib, sys
-from gridio.journal import Record
-from gridio.journal_sqlite import SqliteJournal
+from gridtravel.gridio.journal.contract import Record
+from gridtravel.gridio.journal.sqlite import SqliteJournal
 
 async def main():
     journal = SqliteJournal(pathlib.Path(sys.argv[1]))

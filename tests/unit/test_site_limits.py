@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from agents.site_config import load_site_config
-from gridcore.errors import InputError
-from local_sched.user_reservations import AccountLimits, UserReservationLimits
+from gridtravel.agents.config.site_file import load_site_config
+from gridtravel.gridcore.errors import InputError
+from gridtravel.local_sched.reservations.user_reservations import (
+    AccountLimits,
+    UserReservationLimits,
+)
 
 
 def limits_of(folder: Path, text: str) -> UserReservationLimits:

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from agents.upkeep_rules import NodeFailureRule, UpkeepRules
-from gridcore.callers import Caller
-from gridcore.errors import InputError, NotAuthorisedError, NotFoundError
-from gridcore.jobs import JobSpec, JobState
-from gridcore.reservations import Decline, Reservation
-from tests.upkeep_world import KENNETH, ROOT, UpkeepWorld, a_wish
+from gridtravel.agents.maintenance_rules import MaintenanceRules, NodeFailureRule
+from gridtravel.gridcore.booking.reservations import Decline, Reservation
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError, NotFoundError
+from gridtravel.gridcore.jobs.job import JobSpec, JobState
+from tests.support.maintenance_world import KENNETH, ROOT, MaintenanceWorld, a_wish
 
 
 @pytest.fixture
-async def world(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[UpkeepWorld]:
+async def world(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[MaintenanceWorld]:
     """A site, by the rule for failed nodes that the test names."""
     rule = getattr(request, "param", NodeFailureRule.NOTIFY)
-    made = UpkeepWorld(tmp_path, UpkeepRules(on_node_failure=rule))
+    made = MaintenanceWorld(tmp_path, MaintenanceRules(on_node_failure=rule))
     await made.start()
     yield made
     await made.stop()
@@ -29,7 +29,7 @@ async def world(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
 requeues = pytest.mark.parametrize("world", [NodeFailureRule.REQUEUE], indirect=True)
 
 
-async def test_orders_are_for_administrators(world: UpkeepWorld) -> None:
+async def test_orders_are_for_administrators(world: MaintenanceWorld) -> None:
     """Users are refused whatever they order; what is no order, node or mode is named."""
     for name in ("set-mode", "node-down", "nonsense"):
         with pytest.raises(NotAuthorisedError):
@@ -52,7 +52,7 @@ async def test_orders_are_for_administrators(world: UpkeepWorld) -> None:
     assert not world.agent.calendar.reservations
 
 
-async def test_modes_hold_over_a_restart(world: UpkeepWorld) -> None:
+async def test_modes_hold_over_a_restart(world: MaintenanceWorld) -> None:
     """Suspended: taken, not started. Stopped: refused. Running again: started."""
     await world.desk(ROOT).order("set-mode", {"mode": "suspended"})
     job = await world.submit(1, 100)
@@ -69,7 +69,7 @@ async def test_modes_hold_over_a_restart(world: UpkeepWorld) -> None:
     assert world.view(job).state is JobState.RUNNING
 
 
-async def test_a_failed_node_stays_out_over_a_restart(world: UpkeepWorld) -> None:
+async def test_a_failed_node_stays_out_over_a_restart(world: MaintenanceWorld) -> None:
     """The job on it goes on and its owner is told once; nobody else gets the node until it is
     back. Compaction forgets none of it.
     """
@@ -95,7 +95,7 @@ async def test_a_failed_node_stays_out_over_a_restart(world: UpkeepWorld) -> Non
 
 
 @requeues
-async def test_a_requeued_job_runs_again_under_a_new_id(world: UpkeepWorld) -> None:
+async def test_a_requeued_job_runs_again_under_a_new_id(world: MaintenanceWorld) -> None:
     """Its old tasks end first; then it runs on other nodes, its id and rank kept; the owner is
     told. The resource manager never saw one id twice.
     """
@@ -116,7 +116,7 @@ async def test_a_requeued_job_runs_again_under_a_new_id(world: UpkeepWorld) -> N
 
 
 @requeues
-async def test_a_requeue_survives_a_crash_in_its_middle(world: UpkeepWorld) -> None:
+async def test_a_requeue_survives_a_crash_in_its_middle(world: MaintenanceWorld) -> None:
     """The daemon dies between the order and the end of the old tasks: the next one carries it
     through, and the job runs once more, not twice.
     """
@@ -134,7 +134,7 @@ async def test_a_requeue_survives_a_crash_in_its_middle(world: UpkeepWorld) -> N
 
 
 @requeues
-async def test_a_node_can_be_drained_instead(world: UpkeepWorld) -> None:
+async def test_a_node_can_be_drained_instead(world: MaintenanceWorld) -> None:
     """The order may name another rule than the site's: the job on it goes on to its end, and no
     other one follows.
     """
@@ -152,7 +152,7 @@ async def test_a_node_can_be_drained_instead(world: UpkeepWorld) -> None:
 
 
 @requeues
-async def test_a_requeued_job_can_still_be_cancelled(world: UpkeepWorld) -> None:
+async def test_a_requeued_job_can_still_be_cancelled(world: MaintenanceWorld) -> None:
     """Its owner's word counts more than the site's rule."""
     job = await world.submit(1, 1_000)
     await world.desk(ROOT).order("node-down", {"node": "n-0"})
@@ -162,7 +162,7 @@ async def test_a_requeued_job_can_still_be_cancelled(world: UpkeepWorld) -> None
 
 
 @pytest.mark.parametrize("world", [NodeFailureRule.CANCEL], indirect=True)
-async def test_a_job_on_a_failed_node_is_cancelled_with_its_reason(world: UpkeepWorld) -> None:
+async def test_a_job_on_a_failed_node_is_cancelled_with_its_reason(world: MaintenanceWorld) -> None:
     """By that rule it is over, and history says why."""
     job = await world.submit(1, 1_000)
     await world.desk(ROOT).order("node-down", {"node": "n-0"})
@@ -172,7 +172,7 @@ async def test_a_job_on_a_failed_node_is_cancelled_with_its_reason(world: Upkeep
 
 
 @pytest.mark.parametrize("world", [NodeFailureRule.CANCEL], indirect=True)
-async def test_a_cancellation_survives_a_crash_in_its_middle(world: UpkeepWorld) -> None:
+async def test_a_cancellation_survives_a_crash_in_its_middle(world: MaintenanceWorld) -> None:
     """The tasks ended while no daemon looked; the next one still knows why."""
     job = await world.submit(1, 1_000)
     await world.desk(ROOT).order("node-down", {"node": "n-0"})
@@ -186,7 +186,7 @@ async def test_a_cancellation_survives_a_crash_in_its_middle(world: UpkeepWorld)
 
 
 @requeues
-async def test_a_job_at_the_end_of_its_own_time_does_not_run_again(world: UpkeepWorld) -> None:
+async def test_a_job_at_the_end_of_its_own_time_does_not_run_again(world: MaintenanceWorld) -> None:
     """Its limit came before the order: it timed out, whatever became of its node."""
     job = await world.submit(1, 100)
     world.clock.advance(100)
@@ -195,7 +195,7 @@ async def test_a_job_at_the_end_of_its_own_time_does_not_run_again(world: Upkeep
     assert world.view(job).state is JobState.TIMED_OUT
 
 
-async def test_maintenance_drains_and_displaces(world: UpkeepWorld) -> None:
+async def test_maintenance_drains_and_displaces(world: MaintenanceWorld) -> None:
     """Running jobs keep their limit, the waiting one in its way is planned behind it and its owner
     told; a dry run does neither. Said twice it is made once, and it survives a restart.
     """
@@ -228,7 +228,7 @@ async def test_maintenance_drains_and_displaces(world: UpkeepWorld) -> None:
     assert world.view(waiting).planned_start == now + 150
 
 
-async def test_a_restart_makes_no_told_place_later(world: UpkeepWorld) -> None:
+async def test_a_restart_makes_no_told_place_later(world: MaintenanceWorld) -> None:
     """A job planned beside a reservation keeps its place when that is cancelled, and after a
     restart as well, although planning the queue anew in its order would give the room to the job
     before it. Compaction forgets no place.
@@ -251,7 +251,7 @@ async def test_a_restart_makes_no_told_place_later(world: UpkeepWorld) -> None:
     world.agent.scheduler.validate()
 
 
-async def test_a_told_place_whose_room_is_gone_is_planned_anew(world: UpkeepWorld) -> None:
+async def test_a_told_place_whose_room_is_gone_is_planned_anew(world: MaintenanceWorld) -> None:
     """Maintenance was journaled and the daemon died before it planned anew: the reservation stands,
     and the job comes after it.
     """

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.errors import InputError
-from gridcore.reservations import Decline, Reservation, ReservationRequest
-from local_sched.reservation_jobs import AccessRule
-from local_sched.shortpools import Shortpool
-from local_sched.standing_reservations import StandingReservation, StartRule, keep_standing
-from local_sched.system_reservations import decide_system_reservation
-from tests.scheduler_worlds import EASY, REPLAN, SmallSite
+from gridtravel.gridcore.booking.calendar_events import CalendarEvent
+from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationRequest
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.reservations.standing import (
+    StandingReservation,
+    StartRule,
+    keep_standing,
+)
+from gridtravel.local_sched.reservations.system import decide_system_reservation
+from gridtravel.local_sched.scheduling.reservation_jobs import AccessRule
+from gridtravel.local_sched.scheduling.shortpools import Shortpool
+from tests.support.scheduler_worlds import EASY, REPLAN, SmallSite
 
 DAY_S = 86_400
 
@@ -128,17 +135,34 @@ def standing(**more: object) -> StandingReservation:
     return StandingReservation(**(fields | more))  # type: ignore[arg-type]
 
 
+def keep(
+    site: SmallSite, rule: StandingReservation, now: Instant = 0
+) -> tuple[list[Reservation], dict[tuple[str, Instant], Decline]]:
+    """The site keeps the rule; the instances that are new, and those that cannot be made."""
+    known = set(site.calendar.reservations)
+
+    def record(events: Sequence[CalendarEvent]) -> None:
+        for event in events:
+            site.calendar.apply(event)
+
+    missing = keep_standing(site.calendar, site.scheduler, [rule], now, record=record)
+    reservations = site.calendar.reservations
+    return [each for key, each in reservations.items() if key not in known], missing
+
+
 def test_standing_instances_are_made_ahead_and_once() -> None:
     """Three ahead; an hour later one more; a cancelled one does not come back."""
     site = SmallSite()
-    first = keep_standing(site.calendar, site.scheduler, [standing()], 0)
-    assert [each.start for each in first.made] == [3600, 7200, 10_800]
-    assert keep_standing(site.calendar, site.scheduler, [standing()], 0).events == ()
-    site.release(first.made[1])
+    made, _ = keep(site, standing())
+    assert [each.start for each in made] == [3600, 7200, 10_800]
+    changes = site.calendar.changes
+    assert keep(site, standing()) == ([], {})
+    assert site.calendar.changes == changes, "nothing to journal"
+    site.release(made[1])
     site.cycle(3600)
-    later = keep_standing(site.calendar, site.scheduler, [standing()], 3600)
-    assert [each.start for each in later.made] == [14_400]
-    assert later.missing == ()
+    later, missing = keep(site, standing(), 3600)
+    assert [each.start for each in later] == [14_400]
+    assert missing == {}
 
 
 def test_standing_instance_is_smaller_when_nodes_are_short() -> None:
@@ -146,16 +170,16 @@ def test_standing_instance_is_smaller_when_nodes_are_short() -> None:
     site = SmallSite()
     site.reserved(3, 200, 3600, 4000)
     site.reserved(4, 200, 7200, 7400)
-    decision = keep_standing(site.calendar, site.scheduler, [standing()], 0)
-    assert [(each.start, each.nodes) for each in decision.made] == [(3600, 1), (10_800, 2)]
-    assert [(name, start) for name, start, _ in decision.missing] == [("course", 7200)]
+    made, missing = keep(site, standing())
+    assert [(each.start, each.nodes) for each in made] == [(3600, 1), (10_800, 2)]
+    assert list(missing) == [("course", 7200)]
 
 
 def test_access_rule_lets_jobs_of_the_queue_in() -> None:
     """Who is on a list and within the limit starts inside without being bound; others stay out."""
     site = SmallSite()
     rule = AccessRule(accounts=("ann-account",), limit_max_s=100)
-    keep_standing(site.calendar, site.scheduler, [standing(access=rule)], 0)
+    keep(site, standing(access=rule))
     site.cycle(3500)
     running = site.submit(4, 100, owner="bob")
     site.cycle()

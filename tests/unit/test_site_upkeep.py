@@ -8,14 +8,14 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from agents.upkeep_rules import UpkeepRules
-from gridcore.jobs import JobState
-from gridcore.reservations import Decline, Reservation, ReservationState
-from local_sched.backfill import BackfillRule
-from local_sched.reservation_jobs import AccessRule
-from local_sched.shortpools import Shortpool
-from local_sched.standing_reservations import StandingReservation, StartRule
-from tests.upkeep_world import KENNETH, ROOT, UpkeepWorld, a_wish
+from gridtravel.agents.maintenance_rules import MaintenanceRules
+from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationState
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.local_sched.reservations.standing import StandingReservation, StartRule
+from gridtravel.local_sched.scheduling.backfill import BackfillRule
+from gridtravel.local_sched.scheduling.reservation_jobs import AccessRule
+from gridtravel.local_sched.scheduling.shortpools import Shortpool
+from tests.support.maintenance_world import KENNETH, ROOT, MaintenanceWorld, a_wish
 
 ZONE = ZoneInfo("America/Los_Angeles")
 EASY = BackfillRule(depth=1)
@@ -38,7 +38,7 @@ def lesson(**more: object) -> StandingReservation:
     return StandingReservation(**(fields | more))  # type: ignore[arg-type]
 
 
-def instances(world: UpkeepWorld) -> list[tuple[int, int]]:
+def instances(world: MaintenanceWorld) -> list[tuple[int, int]]:
     """(start, nodes) of all live ones."""
     return [(each.start, each.nodes) for each in world.agent.calendar.live()]
 
@@ -47,7 +47,9 @@ async def test_standing_reservations_are_kept_at_a_live_site(tmp_path: Path) -> 
     """Three ahead at eight local time, before and after the clocks change; a new one comes into
     view when one begins; a restart makes none twice.
     """
-    world = UpkeepWorld(tmp_path, UpkeepRules(standing=(lesson(),)), now=local(2026, 3, 6, 0))
+    world = MaintenanceWorld(
+        tmp_path, MaintenanceRules(standing=(lesson(),)), now=local(2026, 3, 6, 0)
+    )
     await world.start()
     expected = [(local(2026, 3, day, 8), 2) for day in (6, 9, 10, 11)]
     assert instances(world) == expected[:3]
@@ -62,7 +64,9 @@ async def test_standing_reservations_are_kept_at_a_live_site(tmp_path: Path) -> 
 
 async def test_a_cancelled_instance_stays_cancelled(tmp_path: Path) -> None:
     """Over restarts and beyond the tombstone of its request."""
-    world = UpkeepWorld(tmp_path, UpkeepRules(standing=(lesson(),)), now=local(2026, 3, 9, 9))
+    world = MaintenanceWorld(
+        tmp_path, MaintenanceRules(standing=(lesson(),)), now=local(2026, 3, 9, 9)
+    )
     await world.start()
     first, *others = world.agent.calendar.live()
     last = others[-1]
@@ -83,12 +87,12 @@ async def test_a_changed_rule_takes_its_future_instances_back(tmp_path: Path) ->
     that runs stays; without the rule none is left.
     """
     begun = local(2026, 3, 9, 8)
-    world = UpkeepWorld(tmp_path, UpkeepRules(standing=(lesson(),)), now=begun - 600)
+    world = MaintenanceWorld(tmp_path, MaintenanceRules(standing=(lesson(),)), now=begun - 600)
     await world.start()
     await world.tick(700)
-    await world.restart(UpkeepRules(standing=(lesson(nodes=3, depth=1),)))
+    await world.restart(MaintenanceRules(standing=(lesson(nodes=3, depth=1),)))
     assert instances(world) == [(begun, 2), (local(2026, 3, 10, 8), 3)]
-    await world.restart(UpkeepRules())
+    await world.restart(MaintenanceRules())
     assert instances(world) == [(begun, 2)]
     await world.stop()
 
@@ -99,7 +103,7 @@ async def test_only_admitted_jobs_use_an_instance(tmp_path: Path) -> None:
     for owner, expected in (("kenneth", JobState.RUNNING), ("ada", JobState.QUEUED)):
         rule = lesson(nodes=4, access=AccessRule(owners=(owner,)))
         folder = tmp_path / owner
-        world = UpkeepWorld(folder, UpkeepRules(standing=(rule,)), now=begun - 60)
+        world = MaintenanceWorld(folder, MaintenanceRules(standing=(rule,)), now=begun - 60)
         await world.start()
         await world.tick(120)
         await world.restart()
@@ -113,7 +117,7 @@ async def test_a_shortpool_keeps_nodes_for_whom_it_is(tmp_path: Path) -> None:
     account entitled to it.
     """
     pool = Shortpool(nodes=2, latency_s=1_000, duration_s=500, accounts=("urgent",))
-    world = UpkeepWorld(tmp_path, backfill=EASY, shortpools={"n": pool})
+    world = MaintenanceWorld(tmp_path, backfill=EASY, shortpools={"n": pool})
     await world.start()
     long, short = await world.submit(3, 5_000), await world.submit(3, 900)
     assert (world.view(long).state, world.view(short).state) == (JobState.QUEUED, JobState.RUNNING)
@@ -134,7 +138,7 @@ async def test_broken_reservations_are_told_so_often_and_no_more(tmp_path: Path)
     """Two mails an hour apart and none after, over a restart as well; the reservation stands, and
     nothing is mailed where nobody asked for it.
     """
-    world = UpkeepWorld(tmp_path, UpkeepRules(notices_max=2, notice_interval_s=3_600))
+    world = MaintenanceWorld(tmp_path, MaintenanceRules(notices_max=2, notice_interval_s=3_600))
     await world.start()
     start = world.clock.now() + 50_000
     wish = a_wish("r", 4, start, 100, notify_email="ada@lab.example")
@@ -158,7 +162,7 @@ async def test_broken_reservations_are_told_so_often_and_no_more(tmp_path: Path)
 
 async def test_a_job_on_a_failed_node_breaks_no_reservation(tmp_path: Path) -> None:
     """The job has one node of four, which fails under it; three are there for the reservation."""
-    world = UpkeepWorld(tmp_path)
+    world = MaintenanceWorld(tmp_path)
     await world.start()
     job = await world.submit(1, 1_000)
     start = world.clock.now() + 100
@@ -191,21 +195,21 @@ async def test_prologue_and_epilogue_run_once_each(tmp_path: Path) -> None:
     out = tmp_path / "out"
     told = f'echo "$1 $GRID_HOOK $GRID_OWNER $GRID_ACCOUNT $GRID_NODES $GRID_PURPOSE" >> {out}'
     hook = a_hook(tmp_path, "hook", told)
-    world = UpkeepWorld(tmp_path / "areas", UpkeepRules(prologue=hook, epilogue=hook))
+    world = MaintenanceWorld(tmp_path / "areas", MaintenanceRules(prologue=hook, epilogue=hook))
     await world.start()
     odd = KENNETH.__class__(subject="login:kenneth", login="kenneth", accounts=("$(id);\nx",))
     wish = a_wish("r", 2, world.clock.now() + 10, 100, account="$(id);\nx")
     made = await world.desk(odd).set_reservation(wish, is_dry_run=False)
     assert isinstance(made, Reservation)
     await world.tick(10)
-    await world.agent.upkeep.hooks.drained()
+    await world.hooks_drained()
     await world.restart()
     await world.tick(50)
     await world.agent.calendar_port(KENNETH).release(made.reservation_id)
     await world.tick()
-    await world.agent.upkeep.hooks.drained()
+    await world.hooks_drained()
     await world.restart()
-    await world.agent.upkeep.hooks.drained()
+    await world.hooks_drained()
     facts = "kenneth $(id);?x 2 user"
     assert out.read_text().splitlines() == [f"word prologue {facts}", f"word epilogue {facts}"]
     assert world.mail.notices == []
@@ -215,14 +219,14 @@ async def test_prologue_and_epilogue_run_once_each(tmp_path: Path) -> None:
 async def test_a_failing_prologue_is_told_and_blocks_nothing(tmp_path: Path) -> None:
     """The reservation's job runs all the same, and its owner reads what the hook said."""
     hook = a_hook(tmp_path, "hook", "echo disk full; exit 3")
-    world = UpkeepWorld(tmp_path / "areas", UpkeepRules(prologue=hook))
+    world = MaintenanceWorld(tmp_path / "areas", MaintenanceRules(prologue=hook))
     await world.start()
     wish = a_wish("r", 2, world.clock.now() + 10, 100, notify_email="ada@lab.example")
     made = await world.desk().set_reservation(wish, is_dry_run=False)
     assert isinstance(made, Reservation)
     job = await world.submit(1, 50, reservation_id=made.reservation_id)
     await world.tick(10)
-    await world.agent.upkeep.hooks.drained()
+    await world.hooks_drained()
     assert world.view(job).state is JobState.RUNNING
     assert await world.mailed() == ["[lab] reservation lab.1 began or ended without its prologue"]
     assert "ended with 3: disk full" in world.mail.notices[0].text

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.errors import InputError, NotFoundError
-from gridcore.imprecise import ImpreciseCalendar
-from gridcore.jobs import JobState
-from gridcore.ladders import EXACT, SlotLadder
-from local_sched.jobs import Job
-from local_sched.slotted_scheduler import SlottedScheduler
-from local_sched.slotted_tree import PromotionRule, SlottedTree
-from simulator.replay import policy, replay
-from simulator.slotted_replay import serve
-from simulator.swf import TraceJob
+from gridtravel.gridcore.capacity.ladders import EXACT, SlotLadder
+from gridtravel.gridcore.errors import InputError, NotFoundError
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.simulator.imprecise.imprecise_calendar import ImpreciseCalendar
+from gridtravel.simulator.imprecise.slotted_scheduler import SlottedScheduler
+from gridtravel.simulator.imprecise.slotted_tree import PromotionRule, SlottedTree
+from gridtravel.simulator.replay.loop import policy, replay
+from gridtravel.simulator.replay.slotted_replay import serve
+from gridtravel.simulator.replay.swf import TraceJob
 
 TEN_S = SlotLadder.parse("*x10")
 

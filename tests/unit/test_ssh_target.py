@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError
-from gridio.ssh import bridge
-from gridio.ssh.login import route
-from gridio.ssh.remote_command import bridge_command
-from gridio.ssh.target import CONNECT_TIMEOUT_S, Hop, SshTarget, resolve
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridio.ssh import bridge
+from gridtravel.gridio.ssh.far_end import bridge_command
+from gridtravel.gridio.ssh.login import route
+from gridtravel.gridio.ssh.target import CONNECT_TIMEOUT_S, Hop, SshTarget, resolve
 
 
 def resolved(folder: Path, config: str, login: str = "lab") -> Hop:

@@ -10,17 +10,30 @@ from zoneinfo import ZoneInfo
 import pytest
 from rich.console import Console
 
-from gridcore.errors import InputError
-from gridcore.handovers import HandedFile, Handover
-from gridcore.instants import Interval
-from gridcore.itineraries import InputWay, Itinerary, Leg, LegState, Transport, TripState
-from gridcore.metajobs import Metajob, StagedFile, TaskSpec, UsagePattern
-from gridio.connections import SiteConnection
-from tests.metajob_builders import SC2004, machine, metajob, stage
-from travel_agent.rendering import input_lines, itinerary_json, itinerary_table
-from travel_agent.reports import LegLook, report_on
-from travel_agent.searching import Destination
-from travel_agent.stages import check_stages, handover_of, neighbours, with_inputs
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.jobs.handovers import HandedFile, Handover
+from gridtravel.gridcore.timing.instants import Interval
+from gridtravel.gridcore.trips.itineraries import (
+    InputWay,
+    Itinerary,
+    Leg,
+    LegState,
+    Transport,
+    TripState,
+)
+from gridtravel.gridcore.trips.metajobs import Metajob, StagedFile, TaskSpec, UsagePattern
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.travel_agent.itinerary_json import itinerary_json
+from gridtravel.travel_agent.output.rendering import input_lines, itinerary_table
+from gridtravel.travel_agent.running.pipeline_inputs import (
+    check_stages,
+    handover_of,
+    neighbours,
+    with_inputs,
+)
+from gridtravel.travel_agent.running.reports import LegLook, report_on
+from gridtravel.travel_agent.sites.destinations import Destination
+from tests.support.metajob_builders import SC2004, machine, metajob, stage
 
 TASK = TaskSpec(command=("./run",))
 FIELD = StagedFile(source="field", destination="in")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.instants import Interval
-from gridcore.itineraries import Itinerary, Leg, LegState, Transport, TripState
-from gridcore.reservations import ReservationState
-from tests.builders import a_reservation
-from travel_agent.reports import LegLook, report_on
+from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridcore.timing.instants import Interval
+from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, LegState, Transport, TripState
+from gridtravel.travel_agent.running.reports import LegLook, report_on
+from tests.support.builders import a_reservation
 
 LEG = Leg(
     name="lab",

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gridcore.errors import InputError
-from gridcore.summaries import (
+from gridtravel.gridcore.booking.summaries import (
     CalendarSummary,
     CalendarVersion,
     ClassSummary,
@@ -16,6 +15,7 @@ from gridcore.summaries import (
     SummarySlot,
     delta_between,
 )
+from gridtravel.gridcore.errors import InputError
 
 
 def a_class(name: str = "node", *, free: int = 1, start: int = 0) -> ClassSummary:

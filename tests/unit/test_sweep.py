@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from gridcore.calendar_rules import CalendarRules, ResourceClass
-from gridcore.calendars import Calendar
-from gridcore.metajobs import MachineRequest, Metajob, Objective, UsagePattern
-from gridcore.planning import Plan
-from gridcore.ports import ClassDescription, SiteDescription
-from gridcore.reservations import Availability, Decline, ReservationRequest
-from gridcore.tariffs import FlatTariff
-from travel_agent.searching import Destination, Sweep
+from gridtravel.gridcore.booking.calendar_rules import CalendarRules, FlatTariff, ResourceClass
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import Availability, Decline, ReservationRequest
+from gridtravel.gridcore.ports import ClassDescription, SiteDescription
+from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob, Objective, UsagePattern
+from gridtravel.gridcore.trips.planning import Plan
+from gridtravel.travel_agent.search.sweep import Sweep
+from gridtravel.travel_agent.sites.destinations import Destination
+from tests.support.search_world import a_context
 
 NOW = 1000
 NODES = 4
@@ -103,7 +104,7 @@ async def test_goes_on_behind_a_cut_answer_to_the_earliest_common_start() -> Non
     comb(sites["a"], NOW + 10, 8)
     comb(sites["b"], NOW + 16, 8)
     metajob = a_metajob(UsagePattern.MULTIPLE)
-    plan = await Sweep(metajob, destinations(metajob, sites), "trip-1").propose()
+    plan = await Sweep(a_context(metajob, destinations(metajob, sites))).propose()
     assert isinstance(plan, Plan)
     possible = [
         start
@@ -120,7 +121,7 @@ async def test_a_machine_that_told_little_may_still_be_the_first_that_is_free() 
     sites["a"].calendar_book.free["n"].book(4, NOW, NOW + 200)
     comb(sites["b"], NOW + 10, 8)
     metajob = a_metajob(UsagePattern.SINGLE, nodes_total=2)
-    plan = await Sweep(metajob, destinations(metajob, sites), "trip-1").propose()
+    plan = await Sweep(a_context(metajob, destinations(metajob, sites))).propose()
     assert isinstance(plan, Plan)
     assert plan.legs[0].name == "b"
     assert plan.start < NOW + 200
@@ -132,7 +133,7 @@ async def test_the_cheapest_start_is_looked_for_in_the_whole_window(pattern: Usa
     sites = {"a": TerseSite("a", 3600), "b": TerseSite("b", 7200)}
     comb(sites["a"], NOW + 10, 8)
     metajob = a_metajob(pattern, objective=Objective.LOWEST_COST)
-    plan = await Sweep(metajob, destinations(metajob, sites), "trip-1").propose()
+    plan = await Sweep(a_context(metajob, destinations(metajob, sites))).propose()
     assert isinstance(plan, Plan)
     assert plan.price_millicredits == (20 if pattern is UsagePattern.SINGLE else 60)
 
@@ -143,6 +144,6 @@ async def test_ends_where_the_horizon_of_a_site_ends() -> None:
     sites["a"].calendar_book.free["n"].book(4, NOW, NOW + 250)
     sites["b"].calendar_book.free["n"].book(4, NOW + 250, NOW + 600)
     metajob = a_metajob(UsagePattern.MULTIPLE, latest_end=NOW + 2000)
-    answer = await Sweep(metajob, destinations(metajob, sites), "trip-1").propose()
+    answer = await Sweep(a_context(metajob, destinations(metajob, sites))).propose()
     assert isinstance(answer, Decline)
     assert sites["a"].asked < 20

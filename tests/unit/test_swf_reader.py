@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gridcore.errors import InputError
-from simulator.swf import read_header, read_trace
+from gridtravel.gridcore.errors import InputError
+from gridtravel.simulator.replay.swf import read_header, read_trace
 
 
 def line(job: int, submit: object = 0, run: object = 10, allocated: int = 1, **more: object) -> str:

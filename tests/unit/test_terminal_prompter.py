@@ -7,8 +7,8 @@ import io
 
 import pytest
 
-from gridio.ssh.prompting import Prompt, PromptField
-from travel_agent.terminal_prompter import TerminalPrompter, at_terminal
+from gridtravel.gridio.ssh.prompting import Prompt, PromptField
+from gridtravel.travel_agent.cli.prompter import TerminalPrompter, at_terminal
 
 WHO = "ada@lab:22"
 

@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridcore.durations import DURATION_TEXT_LIMIT_S
-from gridcore.errors import InputError
-from gridcore.timetext import (
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.durations import DURATION_TEXT_LIMIT_S
+from gridtravel.gridcore.timing.timetext import (
     INSTANT_LIMIT,
     find_zone,
     format_duration,

@@ -6,11 +6,11 @@ from io import StringIO
 
 from rich.console import Console
 
-from gridcore.ports import SiteDescription
-from gridcore.trade import TradeAccount
-from travel_agent.grid_config import MachineEntry
-from travel_agent.rendering import site_json, trade_table
-from travel_agent.reports import SiteReport
+from gridtravel.gridcore.booking.trade import TradeAccount
+from gridtravel.gridcore.ports import SiteDescription
+from gridtravel.travel_agent.output.rendering import site_json, trade_table
+from gridtravel.travel_agent.running.reports import SiteReport
+from gridtravel.travel_agent.sites.config import MachineEntry
 
 NORTH = SiteDescription(
     site="north",

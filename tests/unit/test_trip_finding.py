@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gridcore.errors import ConflictError, InputError, NotFoundError
-from gridcore.itineraries import TripState
-from gridio.clock import ManualClock
-from gridio.journal import Journal
-from gridio.journal_memory import Disk, MemoryJournal
-from travel_agent.trip_events import TripEnded, TripOpened
-from travel_agent.trip_finding import find_trip
-from travel_agent.trip_log import JournaledTripLog
+from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
+from gridtravel.gridcore.trips.itineraries import TripState
+from gridtravel.gridio.journal.contract import Journal
+from gridtravel.gridio.journal.memory import Disk, MemoryJournal
+from gridtravel.gridio.system.clock import ManualClock
+from gridtravel.travel_agent.log.events import TripEnded, TripOpened
+from gridtravel.travel_agent.log.finding import find_trip
+from gridtravel.travel_agent.log.trip_log import JournaledTripLog
 
 CLOCK = ManualClock(1000)
 

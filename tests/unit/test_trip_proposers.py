@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from gridcore.calendars import Calendar
-from gridcore.reservations import Reservation, ReservationState
-from gridcore.trip_consensus import Outcome, Phase, VoteQuestion
-from gridio.clock import ManualClock
-from tests.builders import OWNER, a_calendar, a_request, carry_out
-from tests.keeper_scenes import NAMES, TRIP, FakeAcceptor, a_keeper, some_seconds
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationState
+from gridtravel.gridcore.trips.trip_consensus import Outcome, Phase, VoteQuestion
+from gridtravel.gridio.system.clock import ManualClock
+from tests.support.builders import OWNER, a_calendar, a_request, carry_out
+from tests.support.keeper_scenes import NAMES, TRIP, FakeAcceptor, a_keeper, some_seconds
 
 
 def a_leg(calendar: Calendar, name: str) -> Reservation:

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from gridcore.instants import Interval
-from gridcore.itineraries import Itinerary, Leg, LegState, Transport, TripState
-from gridcore.jobs import JobSpec, JobState, JobView
-from gridcore.reservations import Reservation, ReservationState
-from gridcore.zones import find_zone as zone
-from gridio.connections import ClockSkew
-from tests.builders import a_request
-from travel_agent.rendering import spread_line, zone_lines
-from travel_agent.reports import LegLook, TripReport, report_on
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationState
+from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
+from gridtravel.gridcore.timing.instants import Interval
+from gridtravel.gridcore.timing.zones import find_zone as zone
+from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, LegState, Transport, TripState
+from gridtravel.gridio.sites.connections import ClockSkew
+from gridtravel.travel_agent.output.rendering import spread_line, zone_lines
+from gridtravel.travel_agent.running.reports import LegLook, TripReport, report_on
+from tests.support.builders import a_request
 
 NOON = 1_100_000_000
 

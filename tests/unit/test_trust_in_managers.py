@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 
-from gridcore.callers import Caller, Role
-from gridcore.errors import NotAuthorisedError
-from gridcore.reservations import Reservation, ReservationRequest, ReservationState
-from tests.upkeep_world import UpkeepWorld, a_wish
+from gridtravel.gridcore.booking.reservations import (
+    Reservation,
+    ReservationRequest,
+    ReservationState,
+)
+from gridtravel.gridcore.callers import Caller, Role
+from gridtravel.gridcore.errors import NotAuthorisedError
+from tests.support.maintenance_world import MaintenanceWorld, a_wish
 
 NORTH = Caller(subject="/O=grid/OU=managers/CN=north", role=Role.MANAGER)
 SOUTH = Caller(subject="/O=grid/OU=managers/CN=south", role=Role.MANAGER)
@@ -27,9 +31,9 @@ def wish(name: str, **others: Any) -> ReservationRequest:
 
 
 @asynccontextmanager
-async def a_site(folder: Path) -> AsyncIterator[UpkeepWorld]:
+async def a_site(folder: Path) -> AsyncIterator[MaintenanceWorld]:
     """A site that knows ada, who may charge physics."""
-    world = UpkeepWorld(folder)
+    world = MaintenanceWorld(folder)
     await world.start()
     world.agent.parts = replace(
         world.agent.parts,

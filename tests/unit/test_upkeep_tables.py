@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agents.site_config import SiteConfig, load_site_config
-from agents.upkeep_rules import NodeFailureRule, UpkeepRules
-from gridcore.calendars import Calendar
-from gridcore.errors import InputError
-from gridio.notify import CommandNotifier, LogNotifier, SmtpNotifier
-from local_sched.reservation_jobs import AccessRule
-from local_sched.site_scheduler import site_scheduler
+from gridtravel.agents.config.site_file import SiteConfig, load_site_config
+from gridtravel.agents.maintenance_rules import MaintenanceRules, NodeFailureRule
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridio.system.notify import CommandNotifier, LogNotifier, SmtpNotifier
+from gridtravel.local_sched.scheduling.reservation_jobs import AccessRule
+from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
 
 HEAD = '[site]\nname = "lab"\ntime_zone = "Europe/Berlin"\n[[classes]]\nname = "n"\nnodes = 8\n'
 STANDING = """\
@@ -43,7 +43,7 @@ def read(folder: Path, text: str) -> SiteConfig:
 def test_nothing_said_is_nothing_done(tmp_path: Path) -> None:
     """The defaults: no rules, no mail, no hooks, jobs on failed nodes go on."""
     config = read(tmp_path, "")
-    assert config.upkeep == UpkeepRules()
+    assert config.maintenance == MaintenanceRules()
     assert isinstance(config.notifier, LogNotifier)
     assert config.shortpools == {}
 
@@ -64,12 +64,12 @@ limit_s = 5
 """
     config = read(tmp_path, SHORTPOOL.replace("1\n[[", '1\non_node_failure = "requeue"\n[[')
                   + STANDING + text)  # fmt: skip
-    (rule,) = config.upkeep.standing
+    (rule,) = config.maintenance.standing
     assert (rule.name, rule.nodes, rule.start_rule.zone) == ("class", 4, "Europe/Berlin")
     assert rule.access == AccessRule(owners=("eve",), limit_max_s=600)
-    assert config.upkeep.on_node_failure is NodeFailureRule.REQUEUE
-    assert (config.upkeep.notices_max, config.upkeep.notice_interval_s) == (1, 60)
-    assert (config.upkeep.prologue, config.upkeep.hook_limit_s) == (("/bin/begin",), 5)
+    assert config.maintenance.on_node_failure is NodeFailureRule.REQUEUE
+    assert (config.maintenance.notices_max, config.maintenance.notice_interval_s) == (1, 60)
+    assert (config.maintenance.prologue, config.maintenance.hook_limit_s) == (("/bin/begin",), 5)
     assert isinstance(config.notifier, CommandNotifier)
     calendar = Calendar("lab", config.classes)
     scheduler = site_scheduler(calendar, config.scheduler, shortpools=config.shortpools)

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from simulator.lives import CrashPoint, Life, PointKind
-from simulator.virtual_clock import WORLD_BEGIN, ClockStep, VirtualClock
-from simulator.virtual_loop import DeadlockError, VirtualLoop, run_virtual
+from gridtravel.simulator.kernel.processes import CrashPoint, PointKind, SimulatedProcess
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN, ClockStep, VirtualClock
+from gridtravel.simulator.kernel.virtual_loop import DeadlockError, VirtualLoop, run_virtual
 
 YEAR_S = 365.25 * 86_400
 
@@ -86,7 +86,7 @@ def test_the_dead_run_nothing_any_more() -> None:
     """
     seen: list[str] = []
 
-    async def work(life_ends: Life, clock: VirtualClock) -> None:
+    async def work(life_ends: SimulatedProcess, clock: VirtualClock) -> None:
         async def child() -> None:
             try:
                 await clock.sleep_until(WORLD_BEGIN + 20)
@@ -105,7 +105,7 @@ def test_the_dead_run_nothing_any_more() -> None:
 
     async def main(loop: VirtualLoop) -> list[str]:
         clock = VirtualClock(loop)
-        life = Life("site", on_death=lambda: None)
+        life = SimulatedProcess("site", on_death=lambda: None)
         life.start(work(life, clock), "work")
         await clock.sleep_until(WORLD_BEGIN + 5)
         life.end()
@@ -128,7 +128,7 @@ def test_a_life_dies_at_the_step_asked_for(number: int) -> None:
 
     async def main(loop: VirtualLoop) -> list[int]:
         point = CrashPoint(party="x", kind=PointKind.STEP, number=2 * number + 1)
-        life = Life("x", on_death=lambda: life.end(), crash_at=point)
+        life = SimulatedProcess("x", on_death=lambda: life.end(), crash_at=point)
         life.start(work(), "work")
         await VirtualClock(loop).sleep_until(WORLD_BEGIN + 1)
         return list(done)
@@ -147,7 +147,7 @@ def test_a_paused_life_loses_nothing_but_time() -> None:
 
     async def main(loop: VirtualLoop) -> list[float]:
         clock = VirtualClock(loop)
-        life = Life("laptop", on_death=lambda: None)
+        life = SimulatedProcess("laptop", on_death=lambda: None)
         seen: list[float] = []
 
         async def tick() -> None:

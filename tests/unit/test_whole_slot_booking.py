@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from agents.site_config import load_site_config
-from gridcore.calendars import Calendar
-from gridcore.errors import InputError
-from gridcore.ladders import EXACT, SlotLadder
-from gridcore.reservations import Availability, Decline, Reservation
-from gridcore.summarising import offers_from_summary, summarise
-from gridcore.whole_slots import SlotRule
-from tests.builders import a_calendar, a_request, some_rules
-from tests.upkeep_world import KENNETH, UpkeepWorld, a_wish
+from gridtravel.agents.config.site_file import load_site_config
+from gridtravel.gridcore.booking import fitting
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import Availability, Decline, Reservation
+from gridtravel.gridcore.booking.summarising import summarise
+from gridtravel.gridcore.capacity.ladders import EXACT, SlotLadder
+from gridtravel.gridcore.capacity.whole_slots import SlotRule
+from gridtravel.gridcore.errors import InputError
+from tests.support.builders import a_calendar, a_request, room_shown, some_rules
+from tests.support.maintenance_world import KENNETH, MaintenanceWorld, a_wish
 
 HALF_HOURS = SlotLadder.parse("4x450, *x1800")
 PAPER = SlotLadder.parse("32 x 10s, 8 x 320s, * x 2560s")
@@ -86,12 +87,10 @@ def test_a_split_keeps_the_start_and_gives_back_the_rest() -> None:
     """What is booked for a given time stays where it is in the finest slot not too late for it."""
     calendar = slotted()
     assert booked(calendar, "fixed", 3, 2000, 500)
-    assert calendar.held_time("lab.1").start == 1800
-    assert calendar.held_time("lab.1").end == 3600
+    assert calendar.free["node"].steps() == [(0, 4), (1800, 1), (3600, 4)]
     calendar.advance(1800)
     assert calendar.reservations["lab.1"].start == 2000
-    assert calendar.held_time("lab.1").end == 2700
-    assert calendar.free["node"].min_free(2700, 3600) == 4
+    assert calendar.free["node"].steps() == [(1800, 1), (2700, 4)]
     calendar.validate()
 
 
@@ -107,6 +106,19 @@ def test_the_resource_threshold_withholds_far_slots() -> None:
     assert booked(calendar, "soon as well", 2, 450, 100)
 
 
+def test_a_failed_node_is_nobody_elses() -> None:
+    """Far slots in which nothing is promised can be had as they are, at any second, and a promise
+    there withholds the rest as ever.
+    """
+    calendar = slotted(threshold_permille=500)
+    calendar.free["node"].withdraw(1, 0, None)
+    availability = calendar.slots.rule.availability(calendar.free, 0)["node"]
+    assert availability.min_free(0, 40_000) == 3
+    assert booked(calendar, "two of three", 2, 3600, 100)
+    assert not booked(calendar, "the rest", 1, 3600, 100)
+    assert booked(calendar, "all of another", 3, 7200, 100)
+
+
 def test_a_summary_shows_no_more_than_the_owner_would_promise() -> None:
     """Whoever plans on the shadow of a slotted calendar is not sent for the rest of a slot."""
     calendar = slotted(threshold_permille=500)
@@ -114,7 +126,7 @@ def test_a_summary_shows_no_more_than_the_owner_would_promise() -> None:
     summary = summarise(calendar, EXACT, 0, horizon_s=20_000)
     for nodes in (1, 2, 4):
         request = a_request("guess", nodes=nodes, start=5000, duration_s=300)
-        guess = offers_from_summary(summary, request, 0, lead_s=3, horizon_s=40_000)
+        guess = fitting.find(calendar, request, 0, room_shown(summary), lead_s=3)
         told = calendar.inquire(request, 0)
         assert isinstance(guess, Availability) == isinstance(told, Availability)
 
@@ -124,7 +136,7 @@ async def test_the_queue_of_a_live_site_moves_up_when_slots_are_split(tmp_path: 
     not touch, and the reservation its start. A restart takes the same slots again.
     """
     rule = SlotRule(ladder=HALF_HOURS)
-    world = UpkeepWorld(tmp_path, now=1_000_800, slot_rule=rule)  # a multiple of 1800
+    world = MaintenanceWorld(tmp_path, now=1_000_800, slot_rule=rule)  # a multiple of 1800
     await world.start()
     now = world.clock.now()
     port = world.agent.calendar_port(KENNETH)
@@ -134,7 +146,7 @@ async def test_the_queue_of_a_live_site_moves_up_when_slots_are_split(tmp_path: 
     job = await world.submit(4, 5400)
     assert world.view(job).planned_start == now + 5400, "behind the slot of half an hour"
     await world.restart()
-    assert world.agent.calendar.held_time(held.reservation_id).end == now + 5400
+    assert world.agent.calendar.free["n"].max_free(now + 3600, now + 5400) == 0
     assert world.view(job).planned_start == now + 5400
     await world.pass_time(3000)
     assert world.view(job).planned_start == now + 4050, "behind its quarter of the slot"

@@ -1,0 +1,312 @@
+"""A node's configuration file: TOML in, plain values out. Unknown keys are refused by name.
+
+    [site]
+    name = "datastar"                      # as in the certificate
+    time_zone = "America/Los_Angeles"
+    state = "state"                        # folder, relative to this file
+    listen = "0.0.0.0:7101"                # TLS; port 0 takes any free one
+    credential = "credential"              # folder with cert.pem, key.pem, root.pem
+    grid_mapfile = "grid-mapfile"
+    contact_host = "login1.datastar.example.org"
+    contact_ports = "21000-21999"          # one a leg, for the programs of a trip to meet on
+
+    [[classes]]
+    name = "p655"
+    nodes = 158                            # default: the processors of this machine
+    features = ["p655"]
+
+``docs/site-configuration.md`` lists every key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, field_validator
+
+from gridtravel.agents.config.maintenance_tables import (
+    HooksTable,
+    NotifyTable,
+    ShortpoolTable,
+    StandingTable,
+    maintenance_rules,
+    shortpool_rules,
+)
+from gridtravel.agents.config.queue_tables import (
+    PriorityTable,
+    QueueTable,
+    ServiceTable,
+    scheduler_rules,
+)
+from gridtravel.agents.maintenance_rules import MaintenanceRules
+from gridtravel.gridcore.booking.calendar_rules import CalendarRules, FlatTariff, ResourceClass
+from gridtravel.gridcore.booking.reservations import check_id
+from gridtravel.gridcore.capacity.ladders import SlotLadder
+from gridtravel.gridcore.capacity.whole_slots import SlotRule
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.timing.zones import find_zone
+from gridtravel.gridio.config_file import ConfigTable, at_key, read_config
+from gridtravel.gridio.system.notify import Notifier
+from gridtravel.local_sched.reservations.user_reservations import (
+    AccountLimits,
+    UserReservationLimits,
+)
+from gridtravel.local_sched.scheduling.config import SchedulerConfig
+from gridtravel.local_sched.scheduling.shortpools import Shortpool
+
+PAGE: Final = "docs/site-configuration.md"
+SOCKET_FILE: Final = "agent.sock"
+_PORTS: Final = re.compile(r"(\d{1,5})-(\d{1,5})")
+
+
+class SiteTable(ConfigTable):
+    """``[site]``: who and where the node is."""
+
+    name: str
+    time_zone: str = "UTC"
+    state: str = "state"
+    listen: str = "127.0.0.1:0"
+    credential: str = "credential"
+    grid_mapfile: str = "grid-mapfile"
+    socket: str = ""
+    """Path of the local socket; empty: ``agent.sock`` in the state folder. In a folder that users
+    may enter, such as ``/run/gridtravel``, where ``catalina`` looks for it.
+    """
+    socket_group: str = ""
+    """Group that may use the local socket; empty: only the daemon's own user."""
+    admins: list[str] = Field(default_factory=list)
+    """Logins that look after the site."""
+    contact_host: str = "127.0.0.1"
+    contact_ports: str = "21000-21999"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("contact_ports")
+    @classmethod
+    def _ports(cls, text: str) -> str:
+        found = _PORTS.fullmatch(text)
+        if not found or not 1024 <= int(found[1]) <= int(found[2]) <= 65_535:
+            raise ValueError('write two ports from 1024 to 65535, e.g. "21000-21999"')
+        return text
+
+
+class ClassTable(ConfigTable):
+    """``[[classes]]``: interchangeable nodes."""
+
+    name: str = "node"
+    nodes: Annotated[int, Field(ge=1, le=10_000_000)] = os.cpu_count() or 1
+    features: list[str] = Field(default_factory=list)
+
+
+class PricesTable(ConfigTable):
+    """``[prices]``."""
+
+    millicredits_per_node_hour: Annotated[int, Field(ge=0)] = 0
+
+
+class CalendarTable(ConfigTable):
+    """``[calendar]``: bounds in seconds, and what is published."""
+
+    horizon_s: Annotated[int, Field(ge=60)] = CalendarRules().horizon_s
+    hold_ttl_min_s: Annotated[int, Field(ge=1)] = CalendarRules().hold_ttl_min_s
+    hold_ttl_max_s: Annotated[int, Field(ge=1)] = CalendarRules().hold_ttl_max_s
+    hold_margin_s: Annotated[int, Field(ge=0)] = CalendarRules().hold_margin_s
+    tombstone_s: Annotated[int, Field(ge=60)] = CalendarRules().tombstone_s
+    published_slots: str = "64x60, 64x960, *x15360"
+    """Ladder of the summary that managers subscribe to (count x seconds)."""
+    slots: str = "exact"
+    """Ladder on which reservations take whole slots (calendar paper, section 2.3), or ``exact``."""
+    threshold_permille: Annotated[int, Field(ge=0, le=1000)] = 1000
+    """Share of a slot that may be reserved in advance."""
+    published_horizon_s: Annotated[int, Field(ge=60)] = 14 * 86_400
+
+
+class AccountLimitsTable(ConfigTable):
+    """``[reservations.accounts.NAME]``: what one account may reserve. Negative: no limit; what is
+    not named is as for everybody.
+    """
+
+    per_account: int | None = None
+    nodes: int | None = None
+    seconds: int | None = None
+
+
+class ReservationsTable(ConfigTable):
+    """``[reservations]``: what users may reserve (Catalina's USER_SET_LIMITS). Negative: no
+    limit.
+    """
+
+    per_account: int = 100
+    """Live reservations of one account; 0: none are allowed."""
+    nodes: int = -1
+    """Of one reservation."""
+    seconds: int = -1
+    """Of one reservation."""
+    window_s: Annotated[int, Field(ge=1)] = 86_400
+    window_node_seconds: int = -1
+    """Of all together, in any stretch of ``window_s``."""
+    accounts: dict[str, AccountLimitsTable] = Field(default_factory=dict)
+
+    def limits(self) -> UserReservationLimits:
+        """As the scheduler wants them."""
+        return UserReservationLimits(
+            default=self._of_account(AccountLimitsTable()),
+            accounts={name: self._of_account(each) for name, each in self.accounts.items()},
+            window_s=self.window_s,
+            window_node_seconds_max=_most(self.window_node_seconds),
+        )
+
+    def _of_account(self, own: AccountLimitsTable) -> AccountLimits:
+        return AccountLimits(
+            reservations_max=_most(
+                self.per_account if own.per_account is None else own.per_account
+            ),
+            nodes_max=_most(self.nodes if own.nodes is None else own.nodes),
+            duration_max_s=_most(self.seconds if own.seconds is None else own.seconds),
+        )
+
+
+def _most(value: int) -> int | None:
+    """Negative means no limit, as in the original."""
+    return None if value < 0 else value
+
+
+class HostTable(ConfigTable):
+    """``[host]``: the back end that runs processes on this machine."""
+
+    run_as: Literal["login", "daemon"] = "login"
+    """``daemon``: every task runs as the daemon's own user (a demonstration, a personal machine).
+    """
+
+
+class SlurmTable(ConfigTable):
+    """``[slurm]``: the nodes are those of a Slurm, which leaves them to this site alone."""
+
+    nodes: Annotated[list[str], Field(min_length=1)]
+    """Slurm's names of the nodes of all classes, in their order."""
+    conf: str = ""
+    """The ``slurm.conf`` of the cluster; empty: the machine's own."""
+    partition: str = ""
+
+
+class SiteFile(ConfigTable):
+    """The whole file."""
+
+    site: SiteTable
+    classes: Annotated[list[ClassTable], Field(min_length=1)] = Field(
+        default_factory=lambda: [ClassTable()]
+    )
+    prices: PricesTable = Field(default_factory=PricesTable)
+    calendar: CalendarTable = Field(default_factory=CalendarTable)
+    queue: QueueTable = Field(default_factory=QueueTable)
+    priority: PriorityTable = Field(default_factory=PriorityTable)
+    qos: dict[str, ServiceTable] = Field(default_factory=dict)
+    reservations: ReservationsTable = Field(default_factory=ReservationsTable)
+    host: HostTable = Field(default_factory=HostTable)
+    slurm: SlurmTable | None = None
+    standing: list[StandingTable] = Field(default_factory=list)
+    shortpools: list[ShortpoolTable] = Field(default_factory=list)
+    notify: NotifyTable = Field(default_factory=NotifyTable)
+    hooks: HooksTable = Field(default_factory=HooksTable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteConfig:
+    """A node's configuration, checked, with absolute paths."""
+
+    path: Path
+    file: SiteFile
+    state: Path
+    credential: Path
+    grid_mapfile: Path
+    socket: Path
+    classes: tuple[ResourceClass, ...]
+    rules: CalendarRules
+    tariff: FlatTariff
+    ladder: SlotLadder
+    """Of what is published."""
+    slot_rule: SlotRule
+    """On which reservations take their time."""
+    contact_ports: range
+    scheduler: SchedulerConfig
+    maintenance: MaintenanceRules
+    shortpools: dict[str, Shortpool]
+    """By class."""
+    notifier: Notifier
+
+    @property
+    def name(self) -> str:
+        """The site's name."""
+        return self.file.site.name
+
+
+def load_site_config(path: Path) -> SiteConfig:
+    """Read and check; each mistake is one ``InputError`` with file and key."""
+    read = read_config(path, SiteFile, page=PAGE)
+    with read.told():
+        return _checked(path.resolve(), read.content)
+
+
+def _checked(path: Path, parsed: SiteFile) -> SiteConfig:
+    """What the file means; the domain has its say about every value."""
+    with at_key("site", "name"):
+        check_id("site name", parsed.site.name)
+    with at_key("site", "time_zone"):
+        find_zone(parsed.site.time_zone)
+    folder = path.parent
+    ports = _PORTS.fullmatch(parsed.site.contact_ports)
+    assert ports is not None, "validated above"
+    calendar = parsed.calendar
+    class_nodes = {each.name: each.nodes for each in parsed.classes}
+    if parsed.slurm is not None and len(parsed.slurm.nodes) != sum(class_nodes.values()):
+        raise InputError(
+            f"slurm.nodes names {len(parsed.slurm.nodes)} nodes,"
+            f" the classes have {sum(class_nodes.values())}",
+            hint="name every node once, in the order of the classes",
+        )
+    return SiteConfig(
+        path=path,
+        file=parsed,
+        state=folder / parsed.site.state,
+        credential=folder / parsed.site.credential,
+        grid_mapfile=folder / parsed.site.grid_mapfile,
+        socket=folder / (parsed.site.socket or Path(parsed.site.state) / SOCKET_FILE),
+        classes=tuple(
+            ResourceClass(
+                name=each.name, nodes=each.nodes, features=tuple(sorted(set(each.features)))
+            )
+            for each in parsed.classes
+        ),
+        rules=CalendarRules(
+            horizon_s=calendar.horizon_s,
+            hold_ttl_min_s=calendar.hold_ttl_min_s,
+            hold_ttl_max_s=calendar.hold_ttl_max_s,
+            hold_margin_s=calendar.hold_margin_s,
+            tombstone_s=calendar.tombstone_s,
+        ),
+        tariff=FlatTariff(parsed.prices.millicredits_per_node_hour),
+        ladder=_ladder("published_slots", calendar.published_slots),
+        slot_rule=SlotRule(
+            ladder=_ladder("slots", calendar.slots),
+            threshold_permille=calendar.threshold_permille,
+        ),
+        contact_ports=range(int(ports[1]), int(ports[2]) + 1),
+        scheduler=scheduler_rules(parsed.queue, parsed.priority, parsed.qos),
+        maintenance=maintenance_rules(
+            parsed.standing,
+            parsed.notify,
+            parsed.hooks,
+            parsed.queue.on_node_failure,
+            parsed.site.time_zone,
+        ),
+        shortpools=shortpool_rules(parsed.shortpools, class_nodes, parsed.queue.depth),
+        notifier=parsed.notify.notifier(),
+    )
+
+
+def _ladder(key: str, text: str) -> SlotLadder:
+    with at_key("calendar", key):
+        return SlotLadder.parse(text)

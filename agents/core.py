@@ -1,0 +1,281 @@
+"""What everything inside a node agent may see: its state, and the one way to change it.
+
+``record`` is that way: decide (in ``gridcore`` and ``local_sched``), journal, apply, without an
+``await`` in between; then the answer waits for the disk. Ports (``calendar_port``, ``site_port``)
+and maintenance (``site_maintenance``, ``slots``) work on an ``AgentCore``; what drives time and
+puts the parts together is ``node_agent``, which none of them imports.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from gridtravel.agents.jobs.runner import JobRunner
+from gridtravel.agents.journal.compaction import compacted
+from gridtravel.agents.journal.events import (
+    CODEC,
+    AcceptorChanged,
+    AcceptorsForgotten,
+    AgentEvent,
+    JobOver,
+    JobResized,
+    JobStarting,
+    NumbersGiven,
+    SiteEvent,
+)
+from gridtravel.agents.journal.state import SiteState
+from gridtravel.agents.notices import NoticePost
+from gridtravel.agents.trips.participant import TripParticipant
+from gridtravel.gridcore.booking.calendar_events import (
+    FinishedForgotten,
+    RequestTombstoned,
+    ReservationChanged,
+    ReservationGranted,
+    ReservationMoved,
+)
+from gridtravel.gridcore.booking.reservations import ReservationEvent
+from gridtravel.gridcore.booking.summaries import CalendarSummary
+from gridtravel.gridcore.booking.summarising import summarise
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.gridcore.errors import NotAuthorisedError
+from gridtravel.gridcore.jobs.job import JobState, JobView
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridio.journal.compaction import history_of, rewrite
+from gridtravel.gridio.journal.contract import JournalFailed
+from gridtravel.gridio.sites.publishing import CalendarPublisher
+from gridtravel.gridio.system.alarms import Alarm
+from gridtravel.gridio.system.notify import Notice
+from gridtravel.local_sched.scheduling.queries import waiting_reason
+
+if TYPE_CHECKING:
+    from gridtravel.agents.agent_parts import AgentParts
+    from gridtravel.gridcore.ports import CalendarPort
+    from gridtravel.gridio.journal.contract import Record, Ticket
+    from gridtravel.local_sched.reservations.broken import BrokenReservation
+    from gridtravel.local_sched.reservations.standing import StandingReservation
+
+log = logging.getLogger(__name__)
+
+
+class Maintenance(Protocol):
+    """What a site does by itself, beside its queue, as the ports and the loop see it."""
+
+    def standing(self) -> tuple[StandingReservation, ...]:
+        """The rules of recurring reservations, of the configuration and by order."""
+
+    def standing_changed(self, now: Instant) -> None:
+        """A rule was made or taken back: its instances follow at once."""
+
+    def keep_standing(self, now: Instant) -> None:
+        """Before each cycle: make the instances that are missing."""
+
+    def look_after(self, now: Instant) -> None:
+        """After each cycle: notices of broken reservations, prologues and epilogues."""
+
+    def broken(self, now: Instant) -> list[BrokenReservation]:
+        """The reservations that lack nodes by the plan of the last cycle."""
+
+    def next_due(self) -> Instant | None:
+        """When time alone gives something to do."""
+
+    async def close(self) -> None:
+        """End what runs."""
+
+
+class AgentCore:
+    """The state of one node agent. All methods belong to its event loop.
+
+    ``own_calendar``: this site's calendar as the site itself is served, for votes that it casts as
+    an acceptor of its own trips. ``maintenance``: made here because it works on this core.
+    """
+
+    def __init__(
+        self,
+        parts: AgentParts,
+        *,
+        own_calendar: Callable[[], CalendarPort],
+        maintenance: Callable[[AgentCore], Maintenance],
+    ) -> None:
+        self.parts = parts
+        self.calendar = parts.calendar
+        self.scheduler = parts.scheduler
+        self.jobs = parts.jobs
+        self.clock = parts.clock
+        self.state = SiteState()
+        self.post = NoticePost(parts.notifier)
+        self.publisher = CalendarPublisher(self.summary, parts.clock)
+        self.job_listeners: dict[Alarm, str] = {}
+        """Whoever watches a job, with the job's id."""
+        self.trips = TripParticipant(
+            parts.calendar, parts.clock, parts.connect, own_calendar, self.record
+        )
+        self.runner = JobRunner(
+            calendar=parts.calendar,
+            scheduler=parts.scheduler,
+            jobs=parts.jobs,
+            state=self.state,
+            resource_manager=parts.resource_manager,
+            work_dirs=parts.work_dirs,
+            clock=parts.clock,
+            kill_grace_s=parts.kill_grace_s,
+            record=self.record,
+            claim=self.trips.claim,
+        )
+        self.alarm = Alarm(parts.clock)
+        """Rung when something has changed that the next tick must look at."""
+        self._summary: CalendarSummary | None = None
+        self._summarised_at: Instant = 0
+        self.maintenance = maintenance(self)
+
+    # -- what is known -----------------------------------------------------------------------------
+
+    def beneficiary(self, subject: str) -> Caller:
+        """Somebody for whom a manager asks, as this site maps them."""
+        login = self.parts.login_of(subject)
+        if login is None:
+            raise NotAuthorisedError(
+                f"{subject} is mapped to no account at {self.calendar.site}",
+                hint="ask the site for an entry in its grid-mapfile",
+            )
+        return Caller(subject=subject, login=login, accounts=self.parts.accounts_of(subject))
+
+    def availability(self, now: Instant, account: str = "") -> Mapping[str, AvailabilityProfile]:
+        """Where reservations may go: what the queue leaves, in every class (GUR and Catalina paper,
+        section 3, policy 1: only after all currently queued jobs are scheduled). ``account``: may
+        be entitled to a shortpool.
+        """
+        self.calendar.advance(now)
+        classes, scheduler = self.calendar.classes, self.scheduler
+        return {name: scheduler.free_after_queue(name, now, account) for name in classes}
+
+    def view(self, job_id: str) -> JobView:
+        """A job as its owner is shown it: what is journaled, and where it stands in the plan."""
+        view = self.jobs.views[job_id]
+        job = self.scheduler.waiting.get(job_id)
+        if job is None or view.state is not JobState.QUEUED:
+            return view
+        reason = waiting_reason(self.scheduler, job)
+        return replace(view, planned_start=job.planned_start, reason=reason.value)
+
+    def tell_job_owner(self, job_id: str, what: str, text: str) -> None:
+        """A notice about a job, to the address its owner gave; logged in any case."""
+        view = self.jobs.views[job_id]
+        log.info("job %s %s", job_id, what)
+        body = f"Job {job_id} ({view.spec.name}) at {self.calendar.site} {what}.\n{text}\n"
+        subject = f"[{self.calendar.site}] job {job_id} {what}"
+        self.post.send_soon(Notice(to=view.spec.notify_email, subject=subject, text=body))
+
+    def tell_job_displaced(self, job_id: str) -> None:
+        """A waiting job lost its place to a reservation of the site."""
+        self.tell_job_owner(
+            job_id,
+            "makes way for a reservation of the site",
+            f"Its planned start may be later now; see: catalina why {job_id}",
+        )
+
+    # -- promises ----------------------------------------------------------------------------------
+
+    def record(self, events: Sequence[AgentEvent]) -> Ticket:
+        """Journal and apply; the ticket comes back when the disk has it. An empty list is a
+        barrier: what an answer to a repeated request must wait for.
+        """
+        now = self.clock.now()
+        events = (*events, *self.jobs.resized_by(events, self.calendar.reservations))
+        try:
+            ticket = self.parts.journal.append([CODEC.encode(event, at=now) for event in events])
+        except JournalFailed:
+            self.alarm.ring()
+            raise
+        for event in events:
+            self.apply(event)
+        if events:
+            self.alarm.ring()
+            self._summary = None
+            self.publisher.changed()
+        return ticket
+
+    def apply(self, event: AgentEvent) -> None:
+        """Carry out one journaled event."""
+        match event:
+            case (
+                ReservationGranted()
+                | ReservationMoved()
+                | ReservationChanged()
+                | RequestTombstoned()
+                | FinishedForgotten()
+            ):
+                if isinstance(event, ReservationMoved):
+                    old = self.calendar.get(event.reservation.reservation_id)
+                    self.trips.note_moved(old, event.reservation)
+                self.calendar.apply(event)
+                if isinstance(event, ReservationChanged) and event.event is ReservationEvent.COMMIT:
+                    self.trips.note_committed(self.calendar.get(event.reservation_id))
+            case AcceptorChanged() | AcceptorsForgotten():
+                self.trips.apply(event)
+            case NumbersGiven():
+                self.calendar.ids_given, self.jobs.ids_given = event.reservations, event.jobs
+            case _ if isinstance(event, SiteEvent):
+                self.state.apply(event)
+            case _:
+                if isinstance(event, JobStarting | JobOver):
+                    self.state.forget_place(event.job_id)
+                self.jobs.apply(event)
+                if isinstance(event, JobResized):
+                    self.scheduler.resize_bound(event.job_id, event.nodes, event.limit_s)
+                self._tell_watchers(getattr(event, "job_id", ""))
+
+    def replay(self) -> int:
+        """Read the journal into the empty agent; returns the number of events. Before ``run``."""
+        count = 0
+        for event in self._history():
+            self.apply(event)
+            count += 1
+        self.calendar.validate()
+        self.jobs.validate()
+        return count
+
+    async def compact(self) -> bool:
+        """Rewrite the journal without what is forgotten. False: others kept writing; try again."""
+        now = self.clock.now()
+
+        def remembered() -> Iterator[Record]:
+            kept = chain(
+                compacted(self._history(), self.calendar, self.jobs, self.trips.states),
+                self.state.history(self.calendar.reservations, now),
+            )
+            return (CODEC.encode(event, at=now) for event in kept)
+
+        return await rewrite(self.parts.journal, lambda: self.record([]), remembered, now)
+
+    def _history(self) -> Iterator[AgentEvent]:
+        return (CODEC.decode(each) for each in history_of(self.parts.journal))
+
+    def summary(self) -> CalendarSummary:
+        """What the calendar looks like from outside, at the resolution the site publishes.
+
+        Within one run its time never goes back, also when the clock is set back: whoever holds a
+        copy would take the newer summary for an older one.
+        """
+        now = self._summarised_at = max(self.clock.now(), self._summarised_at)
+        if self._summary is None or self._summary.as_of < now:
+            self._summary = summarise(
+                self.calendar, self.parts.ladder, now, horizon_s=self.parts.published_horizon_s
+            )
+        return self._summary
+
+    def room_appeared(self) -> None:
+        """Slots were split: there is room that the last summary does not show."""
+        self._summary = None
+        self.publisher.changed()
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _tell_watchers(self, job_id: str) -> None:
+        for alarm, watched in self.job_listeners.items():
+            if watched == job_id:
+                alarm.ring()

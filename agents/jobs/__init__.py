@@ -1,0 +1,1 @@
+"""What becomes of jobs: started, followed, ended, restored after a restart; and their folders."""

@@ -1,0 +1,133 @@
+"""After a restart: from what the journal remembers of jobs to a scheduler that knows them.
+
+Reservations come first (the calendar was replayed), then running jobs, failed nodes, and the queue
+in its old order, each job at the place it was told as far as the room is still there; so a restart
+makes no place later. The first cycle plans the others behind them.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from gridtravel.agents.journal.job_table import JobTable
+from gridtravel.agents.journal.state import SiteState
+from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridcore.jobs.job import JobState, JobView
+from gridtravel.local_sched.policies.admission import choose_class
+from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
+
+log = logging.getLogger(__name__)
+
+NO_CLASS = "its site no longer has nodes for it"
+
+
+def restore_jobs(
+    scheduler: LocalScheduler, jobs: JobTable, state: SiteState, now: int
+) -> list[str]:
+    """Tell the scheduler all jobs that are not over; returns those it has no nodes for any more."""
+    without_class: list[str] = []
+    active = jobs.active()
+    for view in active:
+        if view.state is JobState.QUEUED:
+            continue
+        job = scheduler_job(scheduler, jobs, view)
+        if job is None:
+            without_class.append(view.job_id)
+            continue
+        job.started_at = view.started_at
+        scheduler.restore_running(
+            job,
+            jobs.room_until[view.job_id],
+            jobs.runs_inside.get(view.job_id, ""),
+            view.node_names,
+        )
+    restore_site(scheduler, state, now)
+    for view in active:
+        if view.state is not JobState.QUEUED:
+            continue
+        job = scheduler_job(scheduler, jobs, view)
+        if job is None:
+            without_class.append(view.job_id)
+        else:
+            scheduler.submit(job, now)
+    for reservation_id, job_ids in jobs.bound_jobs.items():
+        scheduler.bind_reservation(reservation_id, job_ids)
+    restore_reservations(scheduler, state, now)
+    restore_places(scheduler, state)
+    return without_class
+
+
+def restore_site(scheduler: LocalScheduler, state: SiteState, now: int) -> None:
+    """The mode, and the nodes that had failed."""
+    scheduler.mode = state.mode
+    for name in state.nodes_down:
+        class_name = class_of_node(scheduler, name)
+        if class_name is None:
+            log.warning("node %s was down and is no longer part of the site", name)
+        else:
+            scheduler.node_down(class_name, name, now)
+
+
+def restore_reservations(scheduler: LocalScheduler, state: SiteState, now: int) -> None:
+    """Which nodes and which users the site's own reservations are for. After the queue, whose
+    longest limit counts, and before the places, which must leave the nodes alone.
+    """
+    reservations = scheduler.reservation_jobs.book.reservations
+    for reservation_id, access in state.access.items():
+        scheduler.reservation_jobs.open_to(reservation_id, access)
+    for reservation_id, names in state.fixed.items():
+        kept = reservations.get(reservation_id)
+        if kept is None or kept.state is not ReservationState.COMMITTED:
+            continue
+        known = [each for each in names if class_of_node(scheduler, each) == kept.resource_class]
+        if len(known) < len(names):
+            log.warning("reservation %s names nodes that the site lost", reservation_id)
+        scheduler.drain_nodes(kept, known, now)
+
+
+def restore_places(scheduler: LocalScheduler, state: SiteState) -> None:
+    """Give waiting jobs the places they were told, the earliest first."""
+    for job_id, start in sorted(state.told.items(), key=lambda each: each[1]):
+        job = scheduler.waiting.get(job_id)
+        if job is not None and not job.bound_to:
+            scheduler.pools[job.class_name].backfill.keep_place(job, start)
+
+
+def class_of_node(scheduler: LocalScheduler, name: str) -> str | None:
+    """The resource class that a node belongs to."""
+    for class_name, pool in scheduler.pools.items():
+        if pool.nodes is not None and name in pool.nodes.names:
+            return class_name
+    return None
+
+
+def scheduler_job(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> Job | None:
+    """The job as the scheduler knows it; ``None`` when no resource class can take it."""
+    spec = view.spec
+    class_name = _class_of(scheduler, jobs, view) or choose_class(scheduler, spec)
+    if not isinstance(class_name, str):
+        return None
+    job = Job(
+        view.job_id,
+        spec.nodes,
+        spec.limit_s,
+        view.submitted_at,
+        view.owner,
+        spec.account,
+        class_name,
+        spec,
+    )
+    job.bound_to = jobs.bound_reservations.get(view.job_id, ())
+    job.priority_boost = jobs.boosts.get(view.job_id, 0)
+    job.is_held = view.job_id in jobs.held or view.job_id in jobs.awaiting
+    return job
+
+
+def _class_of(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> str | None:
+    """The class that the job was accepted for, if the site still has it and room for the job."""
+    pool = scheduler.pools.get(jobs.classes.get(view.job_id, ""))
+    if pool is None:
+        return None
+    fits = pool.profile.capacity >= view.spec.nodes and pool.features.issuperset(view.spec.features)
+    return pool.name if fits else None

@@ -1,0 +1,391 @@
+"""What becomes of jobs: from the scheduler's decision to the resource manager, and back again.
+
+The order of steps makes a job run at most once, and never unremembered: its start is journaled
+before it is launched, the resource manager never runs the same id twice, and its end is journaled
+before the resource manager may forget it. A job on a failed node that is to run again waits in the
+queue only when its old tasks are gone, and gets a new id for its next execution.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from gridtravel.agents.jobs.environment import leg_environment
+from gridtravel.agents.jobs.restart import NO_CLASS, restore_jobs, scheduler_job
+from gridtravel.agents.journal.events import (
+    AgentEvent,
+    JobOver,
+    JobRequeued,
+    JobRunning,
+    JobStarting,
+)
+from gridtravel.agents.journal.job_table import JobTable
+from gridtravel.agents.journal.state import SiteState
+from gridtravel.agents.maintenance_rules import NodeFailureRule
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationState
+from gridtravel.gridcore.errors import ConflictError, GridError, NotFoundError
+from gridtravel.gridcore.jobs.job import JobState, JobView
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.resource_managers.base import (
+    EndReason,
+    Launch,
+    ResourceManager,
+    TaskEvent,
+    TaskEventKind,
+)
+from gridtravel.local_sched.scheduling.jobs import WaitReason
+
+if TYPE_CHECKING:
+    from gridtravel.agents.jobs.work_dirs import WorkDirs
+    from gridtravel.gridcore.booking.calendars import Calendar
+    from gridtravel.gridcore.jobs.races import Race
+    from gridtravel.gridio.journal.contract import Ticket
+    from gridtravel.gridio.system.clock import Clock
+    from gridtravel.local_sched.scheduling.jobs import Job
+    from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
+
+log = logging.getLogger(__name__)
+
+CO_START_LEAD_S: Final = 0.25
+"""Legs of a trip are let go this long after their common start: launching takes some 50 ms."""
+
+Claim = Callable[["Race", Callable[[], bool]], Awaitable[bool]]
+"""True: the copy has won. The second argument says whether the answer is still wanted."""
+RACE_LOST: Final = "another copy of it runs"
+RACE_TOO_LATE: Final = "it could no longer end inside the window of its race"
+
+
+class JobRunner:
+    """Carries out what the scheduler decides. ``record`` journals and applies (``NodeAgent``)."""
+
+    def __init__(
+        self,
+        *,
+        calendar: Calendar,
+        scheduler: LocalScheduler,
+        jobs: JobTable,
+        state: SiteState,
+        resource_manager: ResourceManager,
+        work_dirs: WorkDirs,
+        clock: Clock,
+        kill_grace_s: float,
+        record: Callable[[Sequence[AgentEvent]], Ticket],
+        claim: Claim,
+    ) -> None:
+        self.calendar = calendar
+        self.scheduler = scheduler
+        self.jobs = jobs
+        self._state = state
+        self.resource_manager = resource_manager
+        self._work_dirs = work_dirs
+        self._clock = clock
+        self._kill_grace_s = kill_grace_s
+        self._record = record
+        self._claim = claim
+        self._races: set[asyncio.Task[None]] = set()
+        """Copies in races that wait for the word that they have won."""
+        self._cancelled: set[str] = set()
+        """Jobs that were told to end because somebody cancelled them."""
+        self._launching: dict[str, asyncio.Event] = {}
+        """Jobs whose launch is under way; set when it is settled."""
+        self._stops: set[asyncio.Task[None]] = set()
+        """Orders to end a job that go on when whoever gave them has hung up."""
+
+    async def recover(self) -> None:
+        """After a restart: what the tasks did while nobody looked, and the queue as it was.
+
+        A start that was journaled and never launched is launched now; whatever the resource manager
+        knows of is never launched again.
+        """
+        events = await self.resource_manager.recover()
+        now = self._clock.now()
+        without_class = restore_jobs(self.scheduler, self.jobs, self._state, now)
+        self.calendar.take_slots(now)
+        for job_id in without_class:
+            await self.over(job_id, JobState.FAILED, None, NO_CLASS)
+        for event in events:
+            await self.task_event(event)
+        known = {event.job_id for event in events}
+        for view in self.jobs.active():
+            execution_id = self.jobs.execution_id(view.job_id)
+            if view.state is JobState.STARTING and execution_id not in known:
+                await self._launch_all([self._start_of(view)])
+        for job_id in list(self.jobs.on_failed_node):
+            self.stop_on_failed_node(job_id)
+
+    async def follow_tasks(self) -> None:
+        """Take in what the resource manager reports, until cancelled."""
+        async for event in self.resource_manager.events():
+            await self.task_event(event)
+
+    def queue(self, job_id: str) -> None:
+        """Tell the scheduler a job that was just accepted."""
+        job = scheduler_job(self.scheduler, self.jobs, self.jobs.views[job_id])
+        assert job is not None, "admission found a class for it"
+        self.scheduler.submit(job, self._clock.now())
+
+    async def start(self, starts: Sequence[Job], now: Instant) -> None:
+        """Journal all starts, then launch them: a job that nobody remembers must never run."""
+        events = [
+            JobStarting(
+                job_id=job.job_id,
+                at=now,
+                until=job.room_until,
+                reservation_id=job.reservation_id,
+                node_names=self.scheduler.node_names(job),
+            )
+            for job in starts
+        ]
+        if not events:
+            return
+        await self._record(events).durable()
+        await self._launch_all(events)
+
+    async def _launch_all(self, events: Sequence[JobStarting]) -> None:
+        """Launch what may run; a copy in a race when it has won, which nobody waits for here."""
+        alone = [each for each in events if self.jobs.views[each.job_id].spec.race is None]
+        for event in events:
+            if event not in alone:
+                task = asyncio.create_task(self._race(event), name="race")
+                self._races.add(task)
+                task.add_done_callback(self._races.discard)
+        await asyncio.gather(*(self._launch(event) for event in alone))
+
+    async def _race(self, event: JobStarting) -> None:
+        """Launch a copy if no other one runs; it is over otherwise."""
+        job_id = event.job_id
+        spec = self.jobs.views[job_id].spec
+        assert spec.race is not None, "the caller looked"
+        if self._clock.now() + spec.limit_s > spec.race.ends_at:
+            await self.over(job_id, JobState.CANCELLED, None, RACE_TOO_LATE)
+        elif await self._claim(spec.race, lambda: self._is_starting(job_id)):
+            await self._launch(event)
+        elif self._is_starting(job_id):
+            await self.over(job_id, JobState.CANCELLED, None, RACE_LOST)
+
+    def _is_starting(self, job_id: str) -> bool:
+        return self.jobs.views[job_id].state is JobState.STARTING
+
+    async def _launch(self, event: JobStarting) -> None:
+        view = self.jobs.views[event.job_id]
+        if view.state is not JobState.STARTING:
+            return
+        settled = self._launching[event.job_id] = asyncio.Event()
+        try:
+            await self.resource_manager.launch(self._order(view, event))
+        except GridError as fault:
+            log.warning("job %s cannot be launched: %s", event.job_id, fault)
+            await self.over(event.job_id, JobState.FAILED, None, str(fault))
+        finally:
+            del self._launching[event.job_id]
+            settled.set()
+
+    def _order(self, view: JobView, event: JobStarting) -> Launch:
+        """The order to the resource manager. A trip's leg is let go a moment after its start, so
+        that every site has had the time to prepare, and all let go together.
+        """
+        reservation = None
+        not_before: float | None = None
+        if event.reservation_id:
+            reservation = self.calendar.get(event.reservation_id)
+            if reservation.request.trip is not None:
+                not_before = reservation.start + CO_START_LEAD_S
+        own = leg_environment(view, event.until, reservation)
+        execution_id = self.jobs.execution_id(view.job_id)
+        return Launch(
+            job_id=execution_id,
+            login=view.owner,
+            argv=view.spec.argv,
+            script=view.spec.script or None,
+            environment={**dict(view.spec.environment), **own},
+            workdir=self._work_dirs.folder(_area_of(view, reservation), view.owner),
+            node_names=event.node_names,
+            end=event.until,
+            start_not_before=not_before,
+            stdout_name=f"{execution_id}.stdout",
+            stderr_name=f"{execution_id}.stderr",
+            kill_grace_s=self._kill_grace_s,
+        )
+
+    async def stop(self, job_id: str, why: str) -> None:
+        """Tell a started job to end: TERM now, KILL after the site's grace."""
+        log.info("stopping job %s: %s", job_id, why)
+        launching = self._launching.get(job_id)
+        if launching is not None:
+            # Half launched it could not be stopped, and would run although it was told to end.
+            await launching.wait()
+        state = self.jobs.views[job_id].state
+        if state.is_over or state is JobState.QUEUED:
+            return  # over, or in the queue again, while this waited
+        try:
+            await self.resource_manager.stop(self.jobs.execution_id(job_id), self._kill_grace_s)
+        except NotFoundError:
+            if self._is_to_run_again(job_id):
+                await self._requeue(job_id)
+                return
+            is_cancelled = job_id in self._cancelled or job_id in self.jobs.on_failed_node
+            state = JobState.CANCELLED if is_cancelled else JobState.FAILED
+            await self.over(job_id, state, None, f"{why} before it was launched")
+
+    async def cancel(self, job_id: str) -> None:
+        """End a job, whatever it is doing. A running one is over when its processes are. Carried
+        through also when the caller hangs up meanwhile.
+        """
+        view = self.jobs.get(job_id, None)
+        if view.state is JobState.QUEUED:
+            self.scheduler.cancel(job_id, self._clock.now())
+            await self.over(job_id, JobState.CANCELLED, None, "cancelled before its start")
+        elif not view.state.is_over:
+            self._cancelled.add(job_id)
+            await asyncio.shield(self._stop_soon(job_id, "cancelled"))
+
+    async def give_up(self, job_id: str, reason: str) -> None:
+        """A job that waits and can never start fails."""
+        if job_id in self.scheduler.waiting:
+            self.scheduler.cancel(job_id, self._clock.now())
+            await self.over(job_id, JobState.FAILED, None, reason)
+
+    def stop_on_failed_node(self, job_id: str) -> None:
+        """A job on a failed node is stopped, unless the site lets such jobs go on."""
+        on_failed_node = self.jobs.on_failed_node[job_id]
+        if on_failed_node.rule is NodeFailureRule.NOTIFY:
+            return
+        self._stop_soon(job_id, f"node {on_failed_node.node_name} failed")
+
+    def _stop_soon(self, job_id: str, why: str) -> asyncio.Task[None]:
+        order = asyncio.create_task(self.stop(job_id, why))
+        self._stops.add(order)
+        order.add_done_callback(self._stops.discard)
+        return order
+
+    def _is_to_run_again(self, job_id: str) -> bool:
+        on_failed_node = self.jobs.on_failed_node.get(job_id)
+        is_requeued = on_failed_node is not None and on_failed_node.rule is NodeFailureRule.REQUEUE
+        return is_requeued and job_id not in self._cancelled
+
+    async def _requeue(self, job_id: str) -> None:
+        """Back into the queue, with the rank it had; a started job whose tasks are gone."""
+        now = self._clock.now()
+        if job_id in self.scheduler.running:
+            self.scheduler.requeue(job_id, now)
+        await self._record([JobRequeued(job_id=job_id, at=now)]).durable()
+
+    async def task_event(self, event: TaskEvent) -> None:
+        """What became of a task; said twice it changes nothing."""
+        job_id = self.jobs.job_of(event.job_id)
+        if job_id is None or self.jobs.views[job_id].state.is_over:
+            await self._forget_task(event)
+            return
+        view = self.jobs.views[job_id]
+        if event.actual_start is not None and view.started_precise is None:
+            ticket = self._record([JobRunning(job_id=job_id, started_precise=event.actual_start)])
+            await ticket.durable()
+        if event.kind is not TaskEventKind.STARTED:
+            was_struck_down = event.reason in (EndReason.STOPPED, EndReason.LOST)
+            if self._is_to_run_again(job_id) and was_struck_down:
+                await self._requeue(job_id)
+                await self._forget_task(event)
+                return
+            state, reason = self._outcome(event, job_id)
+            code = event.exit_code
+            if code is None and event.signal_number is not None:
+                code = -event.signal_number
+            await self.over(job_id, state, code, reason)
+            await self._forget_task(event)
+
+    async def over(self, job_id: str, state: JobState, exit_code: int | None, reason: str) -> None:
+        """The end of a job, for the scheduler, the journal and whoever watches."""
+        now = self._clock.now()
+        if job_id in self.scheduler.running:
+            self.scheduler.job_ended(job_id, now, exit_code)
+        self._cancelled.discard(job_id)
+        ticket = self._record(
+            [JobOver(job_id=job_id, at=now, state=state, exit_code=exit_code, reason=reason)]
+        )
+        await ticket.durable()
+
+    def _outcome(self, event: TaskEvent, job_id: str) -> tuple[JobState, str]:
+        on_failed_node = self.jobs.on_failed_node.get(job_id)
+        was_struck_down = event.reason in (EndReason.STOPPED, EndReason.LOST)
+        if (
+            on_failed_node is not None
+            and on_failed_node.rule is NodeFailureRule.CANCEL
+            and was_struck_down
+        ):
+            return JobState.CANCELLED, f"cancelled: node {on_failed_node.node_name} failed"
+        if event.kind is TaskEventKind.LOST:
+            return JobState.FAILED, event.message or "its processes are gone, nobody knows how"
+        if job_id in self._cancelled:
+            return JobState.CANCELLED, "cancelled"
+        if event.reason is EndReason.LIMIT or event.reason is EndReason.STOPPED:
+            return JobState.TIMED_OUT, event.message or "stopped at the end of its time"
+        if event.exit_code == 0:
+            return JobState.COMPLETED, ""
+        return JobState.FAILED, event.message or "it ended with an error"
+
+    async def _forget_task(self, event: TaskEvent) -> None:
+        if event.kind is TaskEventKind.STARTED:
+            return
+        try:
+            await self.resource_manager.forget(event.job_id)
+        except (NotFoundError, ConflictError) as fault:
+            log.info("task %s is not forgotten: %s", event.job_id, fault)
+
+    def _start_of(self, view: JobView) -> JobStarting:
+        return JobStarting(
+            job_id=view.job_id,
+            at=view.started_at or view.submitted_at,
+            until=self.jobs.room_until[view.job_id],
+            reservation_id=self.jobs.runs_inside.get(view.job_id, ""),
+            node_names=view.node_names,
+        )
+
+    async def reservation_ended(self, reservation_id: str) -> None:
+        """A reservation was released: its running jobs are stopped, its waiting ones cancelled."""
+        reservation = self.calendar.get(reservation_id)
+        if reservation.state is ReservationState.COMMITTED:
+            return
+        for view in self.jobs.active():
+            inside = self.jobs.runs_inside.get(view.job_id, view.spec.reservation_id)
+            if inside == reservation_id:
+                await self.cancel(view.job_id)
+
+    async def settle_reservations(self) -> None:
+        """End what reservations left behind: jobs still running in one that was released (its
+        release was interrupted, by a crash as well), and jobs that were submitted into one that
+        was over before they could start, which would wait for ever.
+        """
+        now, entries = self._clock.now(), self.calendar.reservations
+        for job_id, reservation_id in list(self.jobs.runs_inside.items()):
+            kept = entries.get(reservation_id)
+            was_released = kept is not None and kept.state is ReservationState.RELEASED
+            if was_released and job_id not in self._cancelled:
+                await self.cancel(job_id)
+        for job in list(self.scheduler.reservation_jobs.waiting.values()):
+            reservation_id = self.jobs.views[job.job_id].spec.reservation_id
+            is_over = job.reason is WaitReason.RESERVATION_OVER
+            # Since the last await somebody may have cancelled it.
+            if not is_over or not reservation_id or job.job_id not in self.scheduler.waiting:
+                continue
+            kept = entries.get(reservation_id)
+            was_released = kept is not None and kept.state is ReservationState.RELEASED
+            self.scheduler.cancel(job.job_id, now)
+            if was_released:
+                await self.over(
+                    job.job_id, JobState.CANCELLED, None, "its reservation was released"
+                )
+            else:
+                reason = "its reservation was over before it could start"
+                await self.over(job.job_id, JobState.FAILED, None, reason)
+
+
+def _area_of(view: JobView, reservation: Reservation | None) -> str:
+    """Where a job works: with the others of its reservation. A job of somebody else's, in one of
+    the site or bound to it by an administrator, has a folder of its own: an area is one login's.
+    """
+    if reservation is None or reservation.owner != view.owner:
+        return view.job_id
+    return reservation.reservation_id

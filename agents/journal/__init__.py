@@ -1,0 +1,1 @@
+"""What an agent journals, and the state that its journal gives back."""

@@ -1,0 +1,88 @@
+"""Keeping the journal as long as what is remembered, not as long as the site has lived.
+
+The history is rewritten without the records of what is forgotten: reservations whose tombstone is
+gone, jobs that are no longer shown, acceptors' steps that a later one replaced. What is left is
+replayed like any other journal; there is no second form of the state that could disagree with the
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gridtravel.agents.journal.events import (
+    AcceptorChanged,
+    AgentEvent,
+    HandoverDone,
+    JobAccepted,
+    JobBoosted,
+    JobBound,
+    JobHeld,
+    JobOnFailedNode,
+    JobOver,
+    JobRequeued,
+    JobResized,
+    JobRunning,
+    JobStarting,
+    NumbersGiven,
+    ReservationBound,
+)
+from gridtravel.agents.journal.job_table import JobTable
+from gridtravel.gridcore.booking.calendar_book import CalendarBook
+from gridtravel.gridcore.booking.calendar_events import (
+    RequestTombstoned,
+    ReservationChanged,
+    ReservationGranted,
+    ReservationMoved,
+)
+from gridtravel.gridcore.trips.trip_consensus import AcceptorState
+
+
+def compacted(
+    events: Iterable[AgentEvent],
+    calendar: CalendarBook,
+    jobs: JobTable,
+    acceptors: dict[str, AcceptorState],
+) -> Iterator[AgentEvent]:
+    """The history of what is remembered, and at its end how many ids were given in all. What the
+    site remembers of itself is written anew by ``SiteState.history``.
+    """
+    for event in events:
+        if _is_remembered(event, calendar, jobs, acceptors):
+            yield event
+    yield NumbersGiven(reservations=calendar.ids_given, jobs=jobs.ids_given)
+
+
+def _is_remembered(
+    event: AgentEvent,
+    calendar: CalendarBook,
+    jobs: JobTable,
+    acceptors: dict[str, AcceptorState],
+) -> bool:
+    match event:
+        case ReservationGranted() | ReservationMoved():
+            return event.reservation.reservation_id in calendar.reservations
+        case ReservationChanged():
+            return event.reservation_id in calendar.reservations
+        case RequestTombstoned():
+            return calendar.tombstoned.get((event.owner, event.request_id)) == event.at
+        case (
+            JobAccepted()
+            | JobStarting()
+            | JobRunning()
+            | JobOver()
+            | JobOnFailedNode()
+            | JobRequeued()
+            | JobHeld()
+            | JobBoosted()
+            | HandoverDone()
+            | JobResized()
+            | JobBound()
+        ):
+            return event.job_id in jobs.views
+        case ReservationBound():
+            return event.reservation_id in calendar.reservations
+        case AcceptorChanged():
+            return acceptors.get(event.state.instance) == event.state
+        case _:
+            return False  # sums and states, which are written anew

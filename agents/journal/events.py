@@ -1,0 +1,320 @@
+"""Everything an agent journals: what changes its calendar, and what happens to its jobs.
+
+Replayed in order on an empty agent, these records give back every promise it made. What is not here
+can be found out again: plans, priorities, shadow copies at others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from gridtravel.agents.maintenance_rules import NodeFailureRule
+from gridtravel.gridcore.booking.calendar_events import (
+    CalendarEvent,
+    FinishedForgotten,
+    RequestTombstoned,
+    ReservationChanged,
+    ReservationGranted,
+    ReservationMoved,
+)
+from gridtravel.gridcore.jobs.job import JobSpec, JobState
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.trip_consensus import AcceptorState
+from gridtravel.gridio.journal.records import EventCodec
+from gridtravel.local_sched.reservations.standing import StandingReservation
+from gridtravel.local_sched.scheduling.config import SchedulerMode
+from gridtravel.local_sched.scheduling.reservation_jobs import AccessRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAccepted:
+    """A job is queued; from now on it may not get lost."""
+
+    job_id: str
+    owner: str
+    spec: JobSpec
+    at: Instant
+    class_name: str = ""
+    """Resource class that it waits for; empty: not said, in journals of earlier releases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStarting:
+    """Nodes are taken. Written before the resource manager is told, so that a job never runs that
+    nobody remembers.
+    """
+
+    job_id: str
+    at: Instant
+    until: Instant
+    """End of the room that is booked for it."""
+    reservation_id: str
+    """Reservation it runs inside; empty: none."""
+    node_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRunning:
+    """The resource manager started it."""
+
+    job_id: str
+    started_precise: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOver:
+    """It will not run any more."""
+
+    job_id: str
+    at: Instant
+    state: JobState
+    exit_code: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOnFailedNode:
+    """A node that it runs on failed. What is to become of it is settled now and carried out when
+    its tasks are gone, also after a restart.
+    """
+
+    job_id: str
+    node_name: str
+    rule: NodeFailureRule
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequeued:
+    """It waits again, and its next execution has an id of its own."""
+
+    job_id: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResized:
+    """It still waits, for a leg of a trip that has been changed, and takes what that has now."""
+
+    job_id: str
+    nodes: int
+    limit_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoverDone:
+    """What it takes over from the stage before is in its folder: it may start."""
+
+    job_id: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobHeld:
+    """A waiting job is put on hold, or let go."""
+
+    job_id: str
+    is_held: bool
+    by_admin: bool
+    """Then only an administrator lets it go."""
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobBoosted:
+    """An administrator gives a job points of his own, in place of those it had."""
+
+    job_id: str
+    points: int
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationBound:
+    """The jobs that alone may use a reservation; none: its owner's jobs may."""
+
+    reservation_id: str
+    job_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobBound:
+    """The reservations that alone a job may run in; none: the open queue."""
+
+    job_id: str
+    reservation_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptorChanged:
+    """What this site promised or accepted as an acceptor of a trip's outcome."""
+
+    state: AcceptorState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptorsForgotten:
+    """Outcomes of trips that ended before ``before`` are gone."""
+
+    before: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumbersGiven:
+    """How many ids had been given when the journal was compacted; none is given again."""
+
+    reservations: int
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeChanged:
+    """An administrator lets the scheduler run, suspends or stops it."""
+
+    mode: SchedulerMode
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeChanged:
+    """A node failed, or is back."""
+
+    name: str
+    is_down: bool
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingSkipped:
+    """One instance of a standing reservation was cancelled and is not made again."""
+
+    request_id: str
+    start: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeGiven:
+    """The owner of a broken reservation is told. Written before the mail goes out, so that the
+    bound holds over crashes.
+    """
+
+    reservation_id: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookBegun:
+    """A reservation's prologue or epilogue is about to be run, at most once."""
+
+    reservation_id: str
+    is_epilogue: bool
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacesTold:
+    """Planned starts of waiting jobs that are new or have changed: (job id, start)."""
+
+    places: tuple[tuple[str, Instant], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesFixed:
+    """A reservation of the site, granted in the same breath, is of these nodes and no others."""
+
+    reservation_id: str
+    node_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessGiven:
+    """Jobs of the open queue may use a reservation of the site."""
+
+    reservation_id: str
+    access: AccessRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingDeclared:
+    """An administrator makes a standing reservation; one of the same name is replaced."""
+
+    rule: StandingReservation
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingWithdrawn:
+    """An administrator takes a standing reservation back."""
+
+    name: str
+    at: Instant
+
+
+JobEvent = (
+    JobAccepted
+    | JobStarting
+    | JobRunning
+    | JobOver
+    | JobOnFailedNode
+    | JobRequeued
+    | JobHeld
+    | JobBoosted
+    | JobResized
+    | HandoverDone
+    | ReservationBound
+    | JobBound
+)
+SiteEvent = (
+    ModeChanged
+    | NodeChanged
+    | StandingSkipped
+    | NoticeGiven
+    | HookBegun
+    | PlacesTold
+    | NodesFixed
+    | AccessGiven
+    | StandingDeclared
+    | StandingWithdrawn
+)
+TripEvent = AcceptorChanged | AcceptorsForgotten
+AgentEvent = CalendarEvent | JobEvent | TripEvent | SiteEvent | NumbersGiven
+
+AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
+    {
+        "granted": ReservationGranted,
+        "moved": ReservationMoved,
+        "changed": ReservationChanged,
+        "buried": RequestTombstoned,
+        "forgotten": FinishedForgotten,
+        "job-accepted": JobAccepted,
+        "job-starting": JobStarting,
+        "job-running": JobRunning,
+        "job-over": JobOver,
+        "job-struck": JobOnFailedNode,
+        "job-requeued": JobRequeued,
+        "job-held": JobHeld,
+        "job-boosted": JobBoosted,
+        "job-resized": JobResized,
+        "handover-done": HandoverDone,
+        "reservation-bound": ReservationBound,
+        "job-bound": JobBound,
+        "acceptor-changed": AcceptorChanged,
+        "acceptors-forgotten": AcceptorsForgotten,
+        "numbers-given": NumbersGiven,
+        "mode-changed": ModeChanged,
+        "node-changed": NodeChanged,
+        "standing-skipped": StandingSkipped,
+        "notice-given": NoticeGiven,
+        "hook-begun": HookBegun,
+        "places-told": PlacesTold,
+        "nodes-fixed": NodesFixed,
+        "access-given": AccessGiven,
+        "standing-declared": StandingDeclared,
+        "standing-withdrawn": StandingWithdrawn,
+    }
+)
+
+CODEC: Final = EventCodec(AGENT_EVENTS)

@@ -1,0 +1,1 @@
+"""What a site does by itself beside its queue: standing reservations, notices, hooks, slots."""

@@ -1,0 +1,352 @@
+"""The site's services at a node, for one caller (``gridcore.ports.SitePort``)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gridtravel.agents.journal.events import JobAccepted, JobBound, ReservationBound
+from gridtravel.agents.ports.access import account_of, is_mine, may_read, require_login
+from gridtravel.agents.ports.calendar_port import CalendarEndpoint
+from gridtravel.agents.ports.orders import carry_out, set_system_reservation
+from gridtravel.agents.ports.queries import answer_query
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationRequest,
+    ReservationState,
+)
+from gridtravel.gridcore.callers import Caller, Role
+from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
+from gridtravel.gridcore.jobs.job import JobSpec, JobView
+from gridtravel.gridcore.ports import FileStatus, OutputChunk
+from gridtravel.gridio.system.alarms import Alarm
+from gridtravel.local_sched.policies.admission import admit
+from gridtravel.local_sched.reservations.user_reservations import SYSTEM_OWNER
+from gridtravel.local_sched.resource_managers.base import OutputStream
+from gridtravel.local_sched.scheduling.jobs import Job
+
+if TYPE_CHECKING:
+    from gridtravel.agents.core import AgentCore
+
+
+class SiteEndpoint:
+    """One caller at the agent's site services."""
+
+    def __init__(self, core: AgentCore, caller: Caller) -> None:
+        self._core = core
+        self._caller = caller
+
+    # -- reservations ------------------------------------------------------------------------------
+
+    async def set_reservation(
+        self, request: ReservationRequest, *, is_dry_run: bool
+    ) -> Reservation | Decline:
+        """See ``SitePort``. What is charged to the account ``system`` is the site's own, such as
+        maintenance, and for its administrators.
+        """
+        if request.account == SYSTEM_OWNER:
+            return await set_system_reservation(
+                self._core, self._caller, request, is_dry_run=is_dry_run
+            )
+        desk = CalendarEndpoint(self._core, self._caller)
+        return await desk.set_at_once(request, is_dry_run=is_dry_run)
+
+    async def reservations(self, *, everybody: bool) -> list[Reservation]:
+        """See ``SitePort``. What others reserved is shown without who they are."""
+        kept = sorted(
+            self._core.calendar.reservations.values(),
+            key=lambda each: (each.start, each.reservation_id),
+        )
+        mine = [each for each in kept if is_mine(self._caller, each.owner)]
+        if not everybody:
+            return mine
+        return [
+            each if is_mine(self._caller, each.owner) else _anonymous(each)
+            for each in kept
+            if each.state.is_live or is_mine(self._caller, each.owner)
+        ]
+
+    async def bind(self, reservation_id: str, job_ids: Sequence[str]) -> None:
+        """See ``SitePort``."""
+        self._own_reservation(reservation_id)
+        for job_id in job_ids:
+            self._own_job(job_id)
+        listed = self._core.jobs.bound_jobs.get(reservation_id, ())
+        await self._bind_reservation(reservation_id, (*listed, *job_ids))
+
+    async def unbind(self, reservation_id: str, job_ids: Sequence[str]) -> None:
+        """See ``SitePort``."""
+        self._own_reservation(reservation_id)
+        listed = self._core.jobs.bound_jobs.get(reservation_id, ())
+        await self._bind_reservation(reservation_id, [j for j in listed if j not in job_ids])
+
+    async def bind_job(self, job_id: str, reservation_ids: Sequence[str]) -> None:
+        """See ``SitePort``."""
+        self._own_job(job_id)
+        waiting = self._core.scheduler.waiting.get(job_id)
+        for reservation_id in reservation_ids:
+            if waiting is None or not self._admits(reservation_id, waiting):
+                self._own_reservation(reservation_id)
+        listed = self._core.jobs.bound_reservations.get(job_id, ())
+        await self._bind_job(job_id, (*listed, *reservation_ids))
+
+    async def unbind_job(self, job_id: str, reservation_ids: Sequence[str]) -> None:
+        """See ``SitePort``."""
+        self._own_job(job_id)
+        listed = self._core.jobs.bound_reservations.get(job_id, ())
+        await self._bind_job(job_id, [r for r in listed if r not in reservation_ids])
+
+    # -- jobs --------------------------------------------------------------------------------------
+
+    async def submit(self, spec: JobSpec) -> JobView | Decline:
+        """See ``SitePort``."""
+        core = self._core
+        owner = require_login(self._caller, "submit jobs")
+        asked = replace(spec, account=account_of(self._caller, spec.account))
+        known = core.jobs.find_request(owner, asked.request_id)
+        if known is not None:
+            if known.spec != asked:
+                raise InputError(
+                    f"request id {asked.request_id!r} was used for another job",
+                    hint="use a new id for each job",
+                )
+            await core.record([]).durable()
+            return core.view(known.job_id)
+        job = self._refuse(asked, owner) or self._accept(asked, owner)
+        if isinstance(job, Decline):
+            return job
+        job_id = job.job_id
+        accepted = JobAccepted(
+            job_id=job_id,
+            owner=owner,
+            spec=asked,
+            at=job.submitted_at,
+            class_name=job.class_name,
+        )
+        ticket = core.record([accepted])
+        core.runner.queue(job_id)
+        await ticket.durable()
+        return core.view(job_id)
+
+    async def cancel_job(self, job_id: str) -> JobView:
+        """See ``SitePort``."""
+        self._own_job(job_id)
+        await self._core.runner.cancel(job_id)
+        return self._core.view(job_id)
+
+    async def jobs(self, *, job_ids: Sequence[str] = (), everybody: bool = False) -> list[JobView]:
+        """See ``SitePort``. Of others' jobs the command and environment are not shown."""
+        core = self._core
+        if job_ids:
+            shown = [self._shown(core.jobs.get(job_id, None).job_id) for job_id in job_ids]
+        else:
+            shown = [
+                self._shown(view.job_id)
+                for view in list(core.jobs.views.values())
+                if everybody or is_mine(self._caller, view.owner)
+            ]
+        await core.record([]).durable()
+        return shown
+
+    async def watch_job(self, job_id: str) -> AsyncIterator[JobView]:
+        """See ``SitePort``."""
+        self._own_job(job_id)
+        core, alarm = self._core, Alarm(self._core.clock)
+        core.job_listeners[alarm] = job_id
+        try:
+            while True:
+                view = core.view(job_id)
+                await core.record([]).durable()
+                yield view
+                if view.state.is_over:
+                    return
+                await alarm.wait(None)
+        finally:
+            alarm.close()
+            del core.job_listeners[alarm]
+
+    async def follow_output(
+        self, job_id: str, stream: str, offset: int
+    ) -> AsyncIterator[OutputChunk]:
+        """See ``SitePort``. Waits for a job that has not started; of one that ran again it is the
+        output of its last execution.
+        """
+        self._own_job(job_id)
+        if stream not in (OutputStream.STDOUT, OutputStream.STDERR):
+            raise InputError(f"no stream {stream!r}", hint="stdout or stderr")
+        async for view in self.watch_job(job_id):
+            if view.started_precise is not None or view.state.is_over:
+                break
+        at = offset
+        manager = self._core.parts.resource_manager
+        try:
+            execution_id = self._core.jobs.execution_id(job_id)
+            async for content in manager.follow(execution_id, OutputStream(stream), offset):
+                yield OutputChunk(offset=at, content=content)
+                at += len(content)
+        except NotFoundError:
+            # It was over before anything was launched, so there is nothing to read.
+            return
+
+    async def order(self, name: str, arguments: Mapping[str, str]) -> object:
+        """See ``SitePort``."""
+        return await carry_out(self._core, self._caller, name, arguments)
+
+    async def query(self, name: str, arguments: Mapping[str, str]) -> object:
+        """See ``SitePort``. A planned start is told only when it is journaled, since a restart
+        makes no place later that was told.
+        """
+        answer = answer_query(self._core, self._caller, name, arguments)
+        await self._core.record([]).durable()
+        return answer
+
+    # -- files -------------------------------------------------------------------------------------
+
+    async def list_files(self, area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
+        """See ``SitePort``."""
+        self._check_readable(area)
+        return await self._core.parts.work_dirs.list_files(
+            area, path, with_checksums=with_checksums
+        )
+
+    async def get_file(self, area: str, path: str, offset: int) -> AsyncIterator[OutputChunk]:
+        """See ``SitePort``."""
+        self._check_readable(area)
+        async for chunk in self._core.parts.work_dirs.get_file(area, path, offset):
+            yield chunk
+
+    async def put_file(
+        self,
+        area: str,
+        path: str,
+        chunks: AsyncIterator[OutputChunk],
+        *,
+        mode: int,
+        sha256: str,
+    ) -> FileStatus:
+        """See ``SitePort``."""
+        login = self._own_area(area)
+        return await self._core.parts.work_dirs.put_file(
+            area, login, path, chunks, mode=mode, sha256=sha256
+        )
+
+    async def _bind_reservation(self, reservation_id: str, job_ids: Sequence[str]) -> None:
+        core = self._core
+        listed = tuple(dict.fromkeys(job_ids))
+        ticket = core.record([ReservationBound(reservation_id=reservation_id, job_ids=listed)])
+        core.scheduler.bind_reservation(reservation_id, listed)
+        await ticket.durable()
+
+    async def _bind_job(self, job_id: str, reservation_ids: Sequence[str]) -> None:
+        core = self._core
+        listed = tuple(dict.fromkeys(reservation_ids))
+        if job_id not in core.scheduler.waiting:
+            raise ConflictError(f"job {job_id} does not wait any more, its place is settled")
+        ticket = core.record([JobBound(job_id=job_id, reservation_ids=listed)])
+        core.scheduler.bind_job(job_id, listed, core.clock.now())
+        await ticket.durable()
+
+    # -- who may -----------------------------------------------------------------------------------
+
+    def _own_reservation(self, reservation_id: str) -> Reservation:
+        owner = require_login(self._caller, "use reservations")
+        by = None if self._caller.role is Role.ADMIN else owner
+        return self._core.calendar.get(reservation_id, by)
+
+    def _own_job(self, job_id: str) -> JobView:
+        owner = require_login(self._caller, "use jobs")
+        by = None if self._caller.role is Role.ADMIN else owner
+        return self._core.jobs.get(job_id, by)
+
+    def _own_area(self, area: str) -> str:
+        """The login that owns an area; areas are named after reservations and jobs. A job is
+        remembered longer than the reservation that it ran in, and so are its results.
+        """
+        if area in self._core.calendar.reservations:
+            return self._own_reservation(area).owner
+        for view in self._core.jobs.views.values():
+            if view.spec.reservation_id == area:
+                return self._own_job(view.job_id).owner
+        return self._own_job(area).owner
+
+    def _check_readable(self, area: str) -> None:
+        """An area may be read by its owner, and by the sites that its trip leads to."""
+        kept = self._core.calendar.reservations.get(area)
+        if kept is None or not may_read(self._caller, kept):
+            self._own_area(area)
+
+    def _shown(self, job_id: str) -> JobView:
+        view = self._core.view(job_id)
+        if is_mine(self._caller, view.owner):
+            return view
+        hidden = replace(
+            view.spec,
+            request_id="hidden",
+            name="hidden",
+            account="hidden",
+            argv=("hidden",),
+            script="",
+            environment=(),
+            notify_email="",
+            reservation_id="",
+            companions=(),
+            leg_before="",
+            leg_after="",
+            handover=None,
+        )
+        return replace(view, spec=hidden, owner="somebody", reason="")
+
+    def _accept(self, spec: JobSpec, owner: str) -> Job | Decline:
+        """The job as the scheduler will have it, or what its limits say."""
+        core, site = self._core, self._core.calendar.site
+        answer = admit(core.scheduler, spec, owner, core.jobs.next_id, core.clock.now())
+        if not isinstance(answer, Decline):
+            return answer
+        return replace(answer, site=site, message=f"{site}: {answer.message}")
+
+    def _admits(self, reservation_id: str, job: Job) -> bool:
+        """True for a reservation of the site whose rule lets the job in, whoever owns it."""
+        kept = self._core.calendar.reservations.get(reservation_id)
+        if kept is None or kept.owner != SYSTEM_OWNER:
+            return False
+        return not self._core.scheduler.reservation_jobs.refuses(job, kept)
+
+    def _refuse(self, spec: JobSpec, owner: str) -> Decline | None:
+        """Refusals that follow from the reservation the job names."""
+        if not spec.reservation_id:
+            return None
+        now = self._core.clock.now()
+        job = Job("", spec.nodes, spec.limit_s, now, owner, spec.account, "", spec)
+        if self._admits(spec.reservation_id, job):
+            reservation = self._core.calendar.get(spec.reservation_id)
+        else:
+            reservation = self._own_reservation(spec.reservation_id)
+        site = self._core.calendar.site
+        if reservation.state is not ReservationState.COMMITTED:
+            message = f"{site}: reservation {spec.reservation_id} is {reservation.state}"
+            return Decline(rule=DeclineRule.STATE, message=message, site=site)
+        if spec.nodes > reservation.nodes:
+            message = (
+                f"{site}: the job wants {spec.nodes} nodes, its reservation has {reservation.nodes}"
+            )
+            return Decline(
+                rule=DeclineRule.TOO_LARGE, message=message, nodes_now=reservation.nodes, site=site
+            )
+        if spec.limit_s > reservation.interval.duration_s:
+            message = (
+                f"{site}: the job's limit of {spec.limit_s} s is longer than its reservation of"
+                f" {reservation.interval.duration_s} s"
+            )
+            return Decline(rule=DeclineRule.LIMIT_DURATION, message=message, site=site)
+        return None
+
+
+def _anonymous(reservation: Reservation) -> Reservation:
+    """What strangers see of a reservation: when and how many, not whose and what for."""
+    request = replace(
+        reservation.request, account="hidden", request_id="hidden", notify_email="", trip=None
+    )
+    return replace(reservation, owner="somebody", request=request, contact="")

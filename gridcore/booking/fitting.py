@@ -1,0 +1,247 @@
+"""The search behind an inquiry: which starts are possible, with how many nodes, at what price; or
+why none is.
+
+Pure functions. Nodes, bounds and prices are those of the owner's book; the free room to search is
+given beside it, since a limit or a change of a reservation makes it differ from the book's. A
+refusal says what would work instead: the earliest start at which the request would fit, and the
+largest size that fits its window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gridtravel.gridcore.booking.reservations import (
+    Availability,
+    Decline,
+    DeclineRule,
+    Offer,
+    Reservation,
+    ReservationRequest,
+)
+from gridtravel.gridcore.timing.instants import Instant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gridtravel.gridcore.booking.calendar_book import CalendarBook
+    from gridtravel.gridcore.booking.calendar_rules import ResourceClass
+    from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+
+
+def find(
+    book: CalendarBook,
+    request: ReservationRequest,
+    now: Instant,
+    availability: Mapping[str, AvailabilityProfile],
+    *,
+    lead_s: int,
+) -> Availability | Decline:
+    """All starts for ``request`` in ``availability``, or a ``Decline``.
+
+    ``lead_s``: nothing may start sooner than ``now + lead_s``.
+    """
+    classes = _fitting_classes(book, request)
+    soonest = max(request.earliest_start, now + lead_s)
+    horizon = now + book.rules.horizon_s
+    latest_end = min(request.latest_end, horizon)
+    offers = _offers(book, classes, request, soonest, latest_end, availability, request.nodes_min)
+    affordable = _within_budget(offers, request)
+    if affordable:
+        return _bounded(book, affordable, latest_end - request.duration_s + 1)
+    rule, message = _shortage(book, classes, request, now, lead_s, offers)
+    smaller = _offers(book, classes, request, soonest, latest_end, availability, nodes_min=1)
+    return Decline(
+        rule=rule,
+        message=f"{book.site}: {message}",
+        earliest=_earliest(book, classes, request, soonest, horizon, availability),
+        nodes_now=max((_nodes_paid(offer, request) for offer in smaller), default=0),
+        site=book.site,
+    )
+
+
+def find_running(
+    book: CalendarBook,
+    request: ReservationRequest,
+    now: Instant,
+    availability: Mapping[str, AvailabilityProfile],
+    running: Reservation,
+) -> Availability | Decline:
+    """How a reservation that is running could be changed: its start and its class stay, and only
+    the room from ``now`` on counts. One offer, or a ``Decline``; a ``Decline`` also
+    where ``availability`` begins after ``now``, because the clock stepped back.
+    """
+    start, end = running.start, running.start + request.duration_s
+
+    def refuse(rule: DeclineRule, message: str, nodes_now: int = 0) -> Decline:
+        told = f"{book.site}: {running.reservation_id} is running: {message}"
+        return Decline(rule=rule, message=told, nodes_now=nodes_now, site=book.site)
+
+    if start < request.earliest_start or request.latest_end < end:
+        return refuse(DeclineRule.STATE, "its start cannot move, only its end")
+    if end <= now:
+        return refuse(DeclineRule.WINDOW_PAST, f"it would have ended {now - end} s ago")
+    name = running.resource_class
+    if now < availability[name].origin:
+        wait_s = availability[name].origin - now
+        return refuse(
+            DeclineRule.STATE, f"the clock stepped back behind what is known; ask in {wait_s} s"
+        )
+    classes = [each for each in _fitting_classes(book, request) if each.name == name]
+    is_possible = bool(classes) and end <= now + book.rules.horizon_s
+    offer = Offer(
+        start=start,
+        start_until=start + 1,
+        nodes=max(0, availability[name].min_free(now, end)) if is_possible else 0,
+        resource_class=name,
+        unit_price_millicredits=book.tariff.unit_price_millicredits(
+            name, start, request.duration_s
+        ),
+    )
+    nodes = _nodes_paid(offer, request)
+    if nodes < request.nodes_min:
+        unpaid = [offer] if offer.nodes >= request.nodes_min else []
+        rule, message = _shortage(book, classes, request, now, start - now, unpaid)
+        return refuse(rule, message, nodes)
+    paid = (replace(offer, nodes=nodes),)
+    return Availability(offers=paid, version=book.version, known_until=start + 1)
+
+
+def _fitting_classes(book: CalendarBook, request: ReservationRequest) -> list[ResourceClass]:
+    wanted = set(request.features)
+    return [each for each in book.classes.values() if wanted <= set(each.features)]
+
+
+def _shortage(
+    book: CalendarBook,
+    classes: list[ResourceClass],
+    request: ReservationRequest,
+    now: Instant,
+    lead_s: int,
+    offers: list[Offer],
+) -> tuple[DeclineRule, str]:
+    """Why nothing could be offered; ``offers`` are those that only the budget forbids. Reasons that
+    hold at any time come first.
+    """
+    duration_s, nodes = request.duration_s, request.nodes_min
+    if not classes and request.features:
+        known = sorted({feature for each in book.classes.values() for feature in each.features})
+        return DeclineRule.FEATURES, (
+            f"no nodes with all of {', '.join(request.features)};"
+            f" known features: {', '.join(known) or 'none'}"
+        )
+    largest = max((each.nodes for each in classes), default=0)
+    if nodes > largest:
+        return DeclineRule.TOO_LARGE, f"{nodes} nodes were asked for, {largest} is all there is"
+    if request.latest_end <= now:
+        return DeclineRule.WINDOW_PAST, f"the window ended {now - request.latest_end} s ago"
+    soonest = max(request.earliest_start, now + lead_s)
+    if soonest + duration_s > now + book.rules.horizon_s:
+        return DeclineRule.BEYOND_HORIZON, (
+            f"reservations must end within {book.rules.horizon_s} s from now"
+        )
+    if soonest + duration_s > request.latest_end:
+        return DeclineRule.START_TOO_SOON, (
+            f"the start must be at least {lead_s} s ahead:"
+            f" no {duration_s} s are left within the window asked for"
+        )
+    if offers:
+        cheapest = min(offer.unit_price_millicredits for offer in offers) * nodes
+        return DeclineRule.BUDGET, (
+            f"the least price is {cheapest} millicredits for {nodes} nodes,"
+            f" the budget is {request.budget_millicredits}"
+        )
+    return DeclineRule.NO_ROOM, f"no room for {nodes} nodes for {duration_s} s within the window"
+
+
+def _offers(
+    book: CalendarBook,
+    classes: list[ResourceClass],
+    request: ReservationRequest,
+    soonest: Instant,
+    latest_end: Instant,
+    availability: Mapping[str, AvailabilityProfile],
+    nodes_min: int,
+) -> list[Offer]:
+    """Every run of possible starts in every fitting class, in order of start, then price, then
+    class.
+    """
+    offers = []
+    for each in classes:
+        for first, until, nodes in availability[each.name].starts(
+            request.duration_s, soonest, latest_end, nodes_min, request.nodes_max
+        ):
+            price = book.tariff.unit_price_millicredits(each.name, first, request.duration_s)
+            offers.append(
+                Offer(
+                    start=first,
+                    start_until=until,
+                    nodes=nodes,
+                    resource_class=each.name,
+                    unit_price_millicredits=price,
+                )
+            )
+    offers.sort(
+        key=lambda offer: (
+            offer.start,
+            offer.unit_price_millicredits,
+            -offer.nodes,
+            offer.resource_class,
+        )
+    )
+    return offers
+
+
+def _nodes_paid(offer: Offer, request: ReservationRequest) -> int:
+    """How many of the nodes offered the budget pays for."""
+    budget, unit = request.budget_millicredits, offer.unit_price_millicredits
+    return offer.nodes if budget is None or unit == 0 else min(offer.nodes, budget // unit)
+
+
+def _within_budget(offers: list[Offer], request: ReservationRequest) -> list[Offer]:
+    """The offers that the budget pays for, each cut to the number of nodes it pays for."""
+    if request.budget_millicredits is None:
+        return offers
+    paid = [(offer, _nodes_paid(offer, request)) for offer in offers]
+    return [replace(offer, nodes=nodes) for offer, nodes in paid if nodes >= request.nodes_min]
+
+
+def _bounded(book: CalendarBook, offers: list[Offer], known_until: Instant) -> Availability:
+    """Cut a long answer short, and say up to where it is complete.
+
+    At least everything that starts first is told, whatever the bound, so that asking again from
+    there on makes progress.
+    """
+    bound = book.rules.offers_max
+    if len(offers) > bound:
+        cut = offers[bound].start
+        if cut == offers[0].start:
+            cut = next((offer.start for offer in offers if offer.start > cut), known_until)
+        known_until = cut
+        offers = [offer for offer in offers if offer.start < cut]
+    return Availability(offers=tuple(offers), version=book.version, known_until=known_until)
+
+
+def _earliest(
+    book: CalendarBook,
+    classes: list[ResourceClass],
+    request: ReservationRequest,
+    soonest: Instant,
+    horizon: Instant,
+    availability: Mapping[str, AvailabilityProfile],
+) -> Instant | None:
+    """Earliest start for ``nodes_min`` nodes, never before the one asked for, whatever the window's
+    end. A class whose price then is above the budget does not count.
+    """
+    found = []
+    for each in classes:
+        start = availability[each.name].earliest_fit(
+            request.nodes_min, request.duration_s, soonest, horizon
+        )
+        if start is not None:
+            unit = book.tariff.unit_price_millicredits(each.name, start, request.duration_s)
+            budget = request.budget_millicredits
+            if budget is None or unit * request.nodes_min <= budget:
+                found.append(start)
+    return min(found, default=None)

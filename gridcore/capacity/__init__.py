@@ -1,0 +1,1 @@
+"""Free capacity over time: the exact profile, slots and their ladders, sets of nodes."""

@@ -1,0 +1,1 @@
+"""Instants, durations and time zones, as values and as text."""

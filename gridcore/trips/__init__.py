@@ -1,0 +1,1 @@
+"""Metajobs and the trips that they become: planning, itineraries, the consensus on the outcome."""

@@ -1,0 +1,216 @@
+"""The frame of every command line: how a command ends, whatever it does.
+
+``gur``, ``catalina``, ``gurd`` and ``gurlab`` are declared with ``command_line``. Their commands
+raise the faults of ``gridcore.errors``, and here each becomes two lines on standard error, one
+object on standard output with ``--json``, and an exit code (docs/exit-codes.md); so do wrong words
+and Ctrl-C. It is loaded by ``--help`` too, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, ClassVar, Final, get_args, get_type_hints
+
+import typer
+from typer.core import TyperGroup
+
+from gridtravel.gridcore.errors import GridError, InputError
+
+EXIT_DONE: Final = 0
+EXIT_OTHER: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_DECLINED: Final = 3
+EXIT_INTERRUPTED: Final = 130
+
+_AS_JSON: Final = "gridtravel.as_json"
+_NEXT_STEPS: Final[Mapping[int, str]] = {
+    4: "try again later",
+    5: "ask whoever runs the site",
+}
+"""By exit code: what helps where the fault itself does not say."""
+_USAGE_FAULTS: Final[tuple[type[Exception], ...]] = tuple(
+    each
+    for each in typer.BadParameter.__mro__
+    if each.__name__ == "ClickException" and issubclass(each, Exception)
+)
+"""What Typer raises for wrong words, by whatever name its parser goes."""
+
+
+def _note_json(context: typer.Context, is_wanted: bool) -> bool:
+    """Faults are told as JSON too, from here on."""
+    context.meta[_AS_JSON] = is_wanted
+    return is_wanted
+
+
+JsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="Print one JSON object and nothing else.",
+        is_eager=True,
+        callback=_note_json,
+    ),
+]
+
+
+class CommandFrame(TyperGroup):
+    """A program and its commands."""
+
+    interrupted: ClassVar[Sequence[str]] = ("interrupted",)
+    """What is said after Ctrl-C, or the end of input where somebody was asked: a line, and one that
+    says what to do next.
+    """
+
+    @classmethod
+    def words_of(cls, fault: GridError) -> str:
+        """The message as this program's users should read it."""
+        return fault.message
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Carry out one command line. ``standalone_mode`` false: return the exit code."""
+        # gRPC's library writes of failed handshakes to standard error too; we say it better.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+        words = list(sys.argv[1:] if args is None else args)
+        try:
+            code = self._ended(words)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; what is left must not be flushed at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = EXIT_OTHER
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry out the command that was named; a fault is told and becomes its exit code."""
+        try:
+            return super().invoke(ctx)
+        except GridError as fault:
+            command = f"{ctx.command_path} {ctx.invoked_subcommand}"
+            self.refuse(fault, command, as_json=ctx.meta.get(_AS_JSON, False))
+            raise typer.Exit(fault.exit_code) from None
+        except KeyboardInterrupt:
+            tell_fault(ctx.find_root().info_name, *self.interrupted)
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+
+    @classmethod
+    def refuse(cls, fault: GridError, command: str, *, as_json: bool) -> int:
+        """Tell a fault of ``command``, which is called by its program's name first. The exit code.
+
+        Where the fault itself does not say what helps, people are told what usually does.
+        """
+        message = cls.words_of(fault)
+        if as_json:
+            print_json(error_object(fault, message))
+        usual = f"see: {command} --help" if fault.exit_code == EXIT_USAGE else ""
+        hint = fault.hint or _NEXT_STEPS.get(fault.exit_code, usual)
+        tell_fault(command.partition(" ")[0], message, hint)
+        return fault.exit_code
+
+    def _ended(self, words: list[str]) -> int:
+        name = self.name or ""
+        try:
+            run = super().main
+            if not words:
+                run(args=["--help"], prog_name=name, standalone_mode=False)
+                return EXIT_USAGE
+            return int(run(args=words, prog_name=name, standalone_mode=False) or EXIT_DONE)
+        except _USAGE_FAULTS as fault:
+            # The parser's own words take three lines, or print the whole help.
+            describe = getattr(fault, "format_message", None)
+            told = " ".join(str(describe() if describe else fault).split()).rstrip(".")
+            context = getattr(fault, "ctx", None)
+            command = context.command_path if context else name
+            refusal = InputError(told[:1].lower() + told[1:], hint=f"see: {command} --help")
+            return self.refuse(refusal, command, as_json="--json" in words)
+        except typer.Abort:
+            tell_fault(name, *self.interrupted)
+            return EXIT_INTERRUPTED
+
+
+def command_line(name: str, help: str, frame: type[CommandFrame] = CommandFrame) -> typer.Typer:
+    """A program, or a group of its commands, which are still to be declared."""
+    return typer.Typer(
+        name=name,
+        help=help,
+        cls=frame,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+
+
+class Without:
+    """In ``Annotated[Words, Without("account")]``: fields that are no options of this command."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Typer knows no options that belong together. What it is given here takes an option for every
+    field of each parameter that is a dataclass; the fields carry the declarations and defaults.
+    """
+    groups: dict[str, tuple[type, list[str]]] = {}
+    flat: list[inspect.Parameter] = []
+    for each in inspect.signature(command, eval_str=True).parameters.values():
+        kind, *marks = get_args(each.annotation) or (each.annotation,)
+        if not (isinstance(kind, type) and is_dataclass(kind)):
+            flat.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        left_out = {name for mark in marks if isinstance(mark, Without) for name in mark.names}
+        hints = get_type_hints(kind, include_extras=True)
+        options = [field for field in fields(kind) if field.name not in left_out]
+        groups[each.name] = kind, [field.name for field in options]
+        flat.extend(
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=hints[field.name],
+            )
+            for field in options
+        )
+
+    def carry_out(**values: Any) -> None:
+        for name, (kind, names) in groups.items():
+            values[name] = kind(**{each: values.pop(each) for each in names})
+        command(**values)
+
+    carry_out.__doc__ = command.__doc__
+    carry_out.__annotations__ = {each.name: each.annotation for each in flat}
+    vars(carry_out)["__signature__"] = inspect.Signature(flat)
+    return carry_out
+
+
+def error_object(fault: GridError, message: str | None = None) -> dict[str, Any]:
+    """A fault for scripts; ``message``: its words, where they are not its own."""
+    told = fault.message if message is None else message
+    return {"error": {"message": told, "hint": fault.hint, "exit_code": fault.exit_code}}
+
+
+def tell_fault(program: str, message: str, hint: str | None = None) -> None:
+    """One line, and one that says what to do next."""
+    below = f"\n  {hint}" if hint else ""
+    sys.stderr.write(f"{program}: {message}{below}\n")
+
+
+def print_json(value: object) -> None:
+    """Print the one JSON object of a command, at once: the command may go on for hours."""
+    import json
+
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""Journals: one contract, its implementations, records, locks, compaction."""

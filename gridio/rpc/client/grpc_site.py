@@ -1,0 +1,111 @@
+"""One site over gRPC: a channel that is kept for life, and the two ports on it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.ports import CalendarPort, SitePort
+from gridtravel.gridio.rpc.client.channel_wire import ChannelWire
+from gridtravel.gridio.rpc.client.diagnosis import UNIX_SCHEME, Destination, split_endpoint
+from gridtravel.gridio.rpc.client.wire_ports import WireCalendar, WireSite
+from gridtravel.gridio.rpc.wire import MESSAGE_BYTES_MAX
+from gridtravel.gridio.sites.connections import ClockSkew, TransportName
+from gridtravel.gridio.system.clock import Clock, SystemClock
+from gridtravel.gridio.trust.credentials import Credential
+from gridtravel.gridio.trust.identity import GridIdentity, Role
+
+CLIENT_OPTIONS: Final[list[tuple[str, Any]]] = [
+    # A proxy of the environment is for the web; gRPC would even take it for 127.0.0.1.
+    ("grpc.enable_http_proxy", 0),
+    # Equal channels would share one connection, and break together.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    # The default waits up to two minutes after a long outage.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 200),
+    # Despite its name, how long one attempt to connect may take: three round trips of TCP and TLS
+    # over the slowest networks. It does not delay the next attempt after one that was refused.
+    ("grpc.min_reconnect_backoff_ms", 4_000),
+    # A site that vanished without a word is noticed after a minute, also by a silent subscription.
+    ("grpc.keepalive_time_ms", 40_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
+]
+
+
+class GrpcSite:
+    """A ``SiteConnection`` to ``endpoint``: ``host:port`` with mutual TLS, or ``unix:/path``.
+
+    Over TLS the server proves that it is ``site`` (in ``role``) of the grid that ``credential``
+    belongs to, whatever its address. On a local socket the kernel says who we are, and the file's
+    place says who the server is. Nothing is connected before the first call, and one connection
+    serves all calls. Belongs to the event loop of its first call.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        credential: Credential | None = None,
+        *,
+        site: str = "",
+        role: Role = Role.SITE,
+        clock: Clock | None = None,
+        transport: TransportName = "grpc",
+    ) -> None:
+        self.endpoint = endpoint
+        self.transport: TransportName = transport
+        """``ssh`` when the socket at this end leads through a login."""
+        self._credential = credential
+        self._server_name = ""
+        if not endpoint.startswith(UNIX_SCHEME):
+            self._server_name = _server_name(endpoint, credential, site, role)
+        destination = Destination(endpoint=endpoint, site=site, server_name=self._server_name)
+        clock = clock or SystemClock()
+        self._wire = ChannelWire(
+            destination, self._open_channel, credential=credential, clock=clock
+        )
+        self.calendar: CalendarPort = WireCalendar(self._wire, clock)
+        self.site: SitePort = WireSite(self._wire, clock)
+
+    def skew_s(self) -> ClockSkew | None:
+        """The best estimate of the site's clock minus ours; ``None`` before the first answer."""
+        return self._wire.skew_s()
+
+    async def close(self) -> None:
+        """End the channel and every call on it."""
+        await self._wire.close()
+
+    def _open_channel(self) -> grpc.aio.Channel:
+        if self._credential is None or not self._server_name:
+            return grpc.aio.insecure_channel(self.endpoint, options=CLIENT_OPTIONS)
+        secrets = grpc.ssl_channel_credentials(
+            root_certificates=self._credential.root_pem,
+            private_key=self._credential.key_pem,
+            certificate_chain=self._credential.cert_pem,
+        )
+        name = ("grpc.ssl_target_name_override", self._server_name)
+        return grpc.aio.secure_channel(self.endpoint, secrets, options=[*CLIENT_OPTIONS, name])
+
+
+def _server_name(endpoint: str, credential: Credential | None, site: str, role: Role) -> str:
+    """The name that the server's certificate must carry."""
+    try:
+        split_endpoint(endpoint)
+    except ValueError:
+        raise InputError(
+            f"{endpoint[:80]!r} is no address of a site", hint="write host:port or unix:/path"
+        ) from None
+    if credential is None:
+        raise InputError(f"calling {endpoint} needs a certificate", hint="run `gur login`")
+    holder = GridIdentity.parse(credential.subject)
+    if holder is None:
+        raise InputError(
+            f"{credential.subject} does not say which grid it belongs to",
+            hint="use a certificate that this grid's authority issued",
+        )
+    return GridIdentity(grid=holder.grid, role=role, name=site).server_name

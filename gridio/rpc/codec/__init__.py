@@ -1,0 +1,1 @@
+"""Values to protobuf messages and back; generated types stop here."""

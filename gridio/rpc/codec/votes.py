@@ -1,0 +1,66 @@
+"""Questions to the acceptors of a trip's outcome, and their answers: values and messages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from gridtravel.gridcore.trips.trip_consensus import (
+    AcceptorAnswer,
+    Ballot,
+    Outcome,
+    Phase,
+    Vote,
+    VoteQuestion,
+)
+from gridtravel.gridio.rpc.codec.checks import between
+from gridtravel.gridio.rpc.codec.table import AS_IS, Absence, Table, nested, numbered
+from gridwire.v1 import calendar_pb2 as pb
+
+ROUNDS_MAX: Final = 1_000_000
+
+
+_PHASES: Final = numbered({each: pb.VotePhase.Value(f"VOTE_PHASE_{each}") for each in Phase})
+_OUTCOMES: Final = {each: pb.TripOutcome.Value(f"TRIP_OUTCOME_{each}") for each in Outcome}
+
+
+def _ballot(name: str) -> Table[Ballot, pb.Ballot]:
+    return Table(Ballot, pb.Ballot, f"{name}.", round=between(0, ROUNDS_MAX))
+
+
+QUESTION: Final = Table(
+    VoteQuestion,
+    pb.VoteRequest,
+    instance=AS_IS,
+    phase=_PHASES,
+    ballot=nested(_ballot("ballot"), Absence.DEFAULT),
+    outcome=numbered({**_OUTCOMES, None: pb.TRIP_OUTCOME_UNSPECIFIED}),
+)
+"""What belongs together is checked by the value itself. A ballot that is absent is the first."""
+
+_ANSWER: Final = Table(
+    AcceptorAnswer,
+    pb.VoteReply,
+    apart=["vote"],
+    promised=nested(_ballot("promised"), Absence.DEFAULT),
+)
+
+_VOTE: Final = Table(
+    Vote,
+    pb.VoteReply,
+    ballot=replace(nested(_ballot("accepted_ballot")), name="accepted_ballot"),
+    outcome=replace(numbered(_OUTCOMES), name="accepted"),
+)
+"""In the same message as the answer; there is none where its ballot is absent."""
+
+
+def encode_vote_answer(answer: AcceptorAnswer) -> pb.VoteReply:
+    """What an acceptor says."""
+    vote = {} if answer.vote is None else _VOTE.fields(answer.vote)
+    return pb.VoteReply(**_ANSWER.fields(answer), **vote)
+
+
+def decode_vote_answer(message: pb.VoteReply) -> AcceptorAnswer:
+    """The reverse of ``encode_vote_answer``."""
+    vote = _VOTE.decode(message) if message.HasField("accepted_ballot") else None
+    return _ANSWER.decode(message, vote=vote)

@@ -1,0 +1,1 @@
+"""Connections to other sites, and what is done over them: publishing, transfers, votes."""

@@ -1,0 +1,1 @@
+"""The machine: clock, identifiers, logs, alarms, commands, mail, private files."""

@@ -1,0 +1,113 @@
+"""The one place that reads the time or waits for it.
+
+Services are given a ``Clock``; domain code is given ``now``. Nothing else asks the operating
+system, so that the simulator can run the same classes in virtual time and a test can never be late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from typing import Protocol
+
+from gridtravel.gridcore.timing.instants import Instant
+
+NAP_MAX_S = 10.0
+"""Longest single sleep of the system clock, in seconds: after a suspend or a corrected wall clock a
+sleeper notices within this.
+"""
+
+
+class Clock(Protocol):
+    """Time for a service: seconds since the epoch, UTC."""
+
+    def now(self) -> Instant:
+        """The current whole second, rounded down."""
+        ...
+
+    def now_precise(self) -> float:
+        """The current moment with its fraction, for measuring skew and the spread of starts; never
+        for booking.
+        """
+        ...
+
+    async def sleep_until(self, instant: float) -> None:
+        """Return at the first opportunity at or after ``instant``; always gives other tasks a turn,
+        also for the past.
+        """
+        ...
+
+
+class SystemClock:
+    """The operating system's wall clock."""
+
+    def now(self) -> Instant:
+        """The current whole second, rounded down."""
+        return int(time.time())
+
+    def now_precise(self) -> float:
+        """The current moment with its fraction."""
+        return time.time()
+
+    async def sleep_until(self, instant: float) -> None:
+        """Sleep in naps of at most ``NAP_MAX_S`` and look at the wall clock after each, because it
+        may be set meanwhile.
+        """
+        while True:
+            remaining_s = instant - time.time()
+            await asyncio.sleep(min(max(remaining_s, 0.0), NAP_MAX_S))
+            if time.time() >= instant:
+                return
+
+
+class ManualClock:
+    """A clock that moves only when told to: ``SystemClock``'s twin for tests."""
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = float(start)
+        self._sequence = 0
+        # Heap of (wake-up instant, order of arrival, future): equal instants wake in the order in
+        # which they went to sleep.
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+
+    def now(self) -> Instant:
+        """The current whole second, rounded down."""
+        return int(self._now)
+
+    def now_precise(self) -> float:
+        """The current moment with its fraction."""
+        return self._now
+
+    @property
+    def next_wake_up(self) -> float | None:
+        """When the earliest sleeper wants to wake, or None when nobody sleeps."""
+        while self._sleepers and self._sleepers[0][2].done():
+            heapq.heappop(self._sleepers)
+        return self._sleepers[0][0] if self._sleepers else None
+
+    def advance(self, seconds: float) -> None:
+        """Move forward by ``seconds`` (>= 0) and wake, in order of their instants, all whose time
+        has come.
+        """
+        if seconds < 0:
+            raise ValueError(f"a clock cannot go back: {seconds} s")
+        self._now += seconds
+        while self._sleepers and self._sleepers[0][0] <= self._now:
+            _, _, wake_up = heapq.heappop(self._sleepers)
+            if not wake_up.done():
+                wake_up.set_result(None)
+
+    def advance_to(self, instant: float) -> None:
+        """Move forward to ``instant``, which must not lie in the past."""
+        self.advance(instant - self._now)
+
+    async def sleep_until(self, instant: float) -> None:
+        """Wait until ``advance`` has reached ``instant``."""
+        if instant <= self._now:
+            await asyncio.sleep(0)
+            return
+        wake_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sequence += 1
+        heapq.heappush(self._sleepers, (instant, self._sequence, wake_up))
+        await wake_up

@@ -1,0 +1,1 @@
+"""Identities and certificates: the authority, credentials, the grid-mapfile."""

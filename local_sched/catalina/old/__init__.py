@@ -1,0 +1,1 @@
+"""The original Catalina's commands and options in today's words."""

@@ -1,0 +1,1 @@
+"""What the commands of ``catalina`` do and show."""

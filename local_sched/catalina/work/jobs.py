@@ -1,0 +1,185 @@
+"""What ``catalina`` does with jobs. Each function is one command; none prints, but ``output``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from gridtravel.gridcore.booking.reservations import Decline, check_id
+from gridtravel.gridcore.errors import ConflictError, GridError, InputError, UnavailableError
+from gridtravel.gridcore.jobs.job import SCRIPT_BYTES_MAX, JobSpec, JobState
+from gridtravel.gridcore.timing.timetext import format_in_zone
+from gridtravel.local_sched.catalina.answers import Answer, code_of, error_object
+from gridtravel.local_sched.catalina.json_forms import job_json
+from gridtravel.local_sched.catalina.session import Session
+from gridtravel.local_sched.catalina.words import (
+    read_account,
+    read_email,
+    read_features,
+    read_ids,
+    read_length,
+    read_name,
+    read_variables,
+)
+from gridtravel.local_sched.catalina.work.reservation_requests import ANY_ACCOUNT
+from gridtravel.local_sched.catalina.work.reservations import declined
+
+STANDARD_INPUT: Final = "-"
+OUTPUT_BYTES_MAX: Final = 16 << 20
+"""Of an output that is kept in memory for ``--json``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobWords:
+    """The options of ``submit`` as they were written; empty: not given."""
+
+    command: Sequence[str] = ()
+    script: str = ""
+    nodes: int = 1
+    limit: str = ""
+    account: str = ""
+    reservation: str = ""
+    name: str = ""
+    variables: Sequence[str] = ()
+    features: str = ""
+    email: str = ""
+    quality_of_service: str = ""
+    request_id: str = ""
+
+
+def job_spec(
+    words: JobWords,
+    environment: Mapping[str, str],
+    stdin: BinaryIO,
+    new_id: Callable[[str], str],
+) -> JobSpec:
+    """The job that is meant. Only reads; a script is text to us and is never run here."""
+    if bool(words.command) == bool(words.script):
+        raise InputError(
+            "give a command or a script, one of both",
+            hint="catalina submit --limit 1h -- COMMAND ...,  or --script FILE",
+        )
+    if not words.limit:
+        raise InputError("how long may the job run?", hint="--limit 1h, or --limit 3600")
+    if words.request_id:
+        check_id("request id", words.request_id)
+    if words.reservation:
+        check_id("reservation id", words.reservation)
+    script = read_script(words.script, stdin) if words.script else ""
+    usual_name = Path(words.script or words.command[0]).name.strip("-") or "job"
+    return JobSpec(
+        request_id=words.request_id or new_id("job"),
+        name=read_name(words.name or "".join(filter(str.isprintable, usual_name))[:128]),
+        account=read_account(words.account) or ANY_ACCOUNT,
+        nodes=words.nodes,
+        limit_s=read_length(words.limit, "limit"),
+        argv=tuple(words.command),
+        script=script,
+        environment=read_variables(words.variables, environment),
+        reservation_id=words.reservation,
+        features=read_features(words.features),
+        notify_email=read_email(words.email),
+        quality_of_service=words.quality_of_service,
+    )
+
+
+def read_script(path: str, stdin: BinaryIO) -> str:
+    """The text of a script; never more of it is read than may be sent."""
+    try:
+        if path == STANDARD_INPUT:
+            content = stdin.read(SCRIPT_BYTES_MAX + 1)
+        else:
+            with open(path, "rb") as file:
+                content = file.read(SCRIPT_BYTES_MAX + 1)
+    except (OSError, ValueError) as fault:
+        told = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
+        raise InputError(f"cannot read the script {path[:120]!r}: {told}") from None
+    if len(content) > SCRIPT_BYTES_MAX:
+        raise InputError(
+            f"the script {path[:120]!r} is larger than {SCRIPT_BYTES_MAX} bytes",
+            hint="leave data out of it: put them into a file that the script reads",
+        )
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"the script {path[:120]!r} is no text in UTF-8") from None
+    if "\0" in text:
+        raise InputError(f"the script {path[:120]!r} contains a NUL character")
+    if not text.startswith("#!"):
+        raise InputError(
+            f"the script {path[:120]!r} does not say what runs it",
+            hint="its first line must name an interpreter, such as #!/bin/sh",
+        )
+    return text
+
+
+async def submit_job(session: Session, spec: JobSpec) -> Answer:
+    """``submit``: queue a job, or start it inside a reservation."""
+    view = await session.site.submit(spec)
+    if isinstance(view, Decline):
+        return declined(session, view, [])
+    line = f"job {view.job_id}  {view.state}"
+    if view.planned_start is not None:
+        line += f", planned for {format_in_zone(view.planned_start, session.zone)}"
+    return Answer(as_object=job_json(view), shown=[line])
+
+
+async def delete_jobs(session: Session, words: Sequence[str]) -> Answer:
+    """``del-job``: each of them, past single errors, and the exit code tells of these."""
+    results: list[dict[str, Any]] = []
+    lines: list[str] = []
+    faults: list[GridError] = []
+    for each in read_ids(words, "job"):
+        if faults and isinstance(faults[-1], UnavailableError):
+            results.append({"job": each, "cancelled": False, **error_object(faults[-1])})
+            continue
+        try:
+            state = await _delete(session, each)
+        except GridError as fault:
+            faults.append(fault)
+            results.append({"job": each, "cancelled": False, **error_object(fault)})
+            continue
+        is_over = state is JobState.CANCELLED
+        lines.append(f"job {each} is {'cancelled' if is_over else 'being stopped'}")
+        results.append({"job": each, "cancelled": True, "state": state.value})
+    return Answer(
+        as_object={"results": results}, shown=lines, faults=faults, exit_code=code_of(faults)
+    )
+
+
+async def _delete(session: Session, job_id: str) -> JobState:
+    view = await session.site.cancel_job(job_id)
+    if view.state.is_over and view.state is not JobState.CANCELLED:
+        raise ConflictError(
+            f"job {job_id} had ended: {view.state}",
+            hint=f"see: catalina history --state {view.state}",
+        )
+    return view.state
+
+
+async def job_output(
+    session: Session, job_id: str, stream: str, out: BinaryIO, *, as_json: bool
+) -> Answer:
+    """``output``: what a job writes, from its beginning until it is over, as the bytes come; for
+    scripts in one piece.
+    """
+    (wanted,) = read_ids([job_id], "job")
+    kept = bytearray()
+    count = 0
+    async for chunk in session.site.follow_output(wanted, stream, 0):
+        count += len(chunk.content)
+        if as_json:
+            kept += chunk.content[: max(OUTPUT_BYTES_MAX - len(kept), 0)]
+        else:
+            out.write(chunk.content)
+            out.flush()
+    as_object = {
+        "job": wanted,
+        "stream": stream,
+        "bytes": count,
+        "text": kept.decode("utf-8", "replace"),
+        "is_cut": as_json and count > len(kept),
+    }
+    return Answer(as_object=as_object)

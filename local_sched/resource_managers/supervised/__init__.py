@@ -1,0 +1,1 @@
+"""Tasks under a supervisor process of their own, which outlives the daemon."""

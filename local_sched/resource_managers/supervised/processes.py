@@ -1,0 +1,159 @@
+"""Processes of this machine by name and by kin: who is alive, who descends from whom, and signals
+to them.
+
+Standard library alone, and no ``typing`` at run time: every supervisor pays for what is imported
+here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from signal import SIGKILL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from signal import Signals
+
+    from gridtravel.local_sched.resource_managers.supervised.task_records import ProcessRecord
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+SWEEPS_MAX = 20
+"""Passes over all processes against a task that forks while it is being killed."""
+
+
+def process_stat(pid: int) -> tuple[int, int, int] | None:
+    """Parent, session and start (clock ticks since boot) of a living process; None for a zombie or
+    nobody."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            fields = stream.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if fields[0] in (b"Z", b"X"):
+        return None
+    return int(fields[1]), int(fields[3]), int(fields[19])
+
+
+def all_pids() -> list[int]:
+    """The ids of all processes to be seen; empty where there is no /proc."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except FileNotFoundError:
+        return []
+
+
+def boot_id() -> str:
+    """Names this run of the kernel: process ids and start ticks mean nothing in another one."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""
+
+
+def identity(pid: int) -> ProcessRecord:
+    """What names a process for good: its id alone is given to somebody else one day."""
+    found = process_stat(pid)
+    return {"pid": pid, "start_ticks": found[2] if found else None, "boot_id": boot_id()}
+
+
+def is_alive(who: ProcessRecord) -> bool:
+    """True while the very process that ``identity`` described is there and no zombie."""
+    found = process_stat(who["pid"])
+    return found is not None and found[2] == who["start_ticks"] and boot_id() == who["boot_id"]
+
+
+def task_token(job_id: str, supervisor: ProcessRecord) -> str:
+    """What every process of a task finds in GRID_TASK, and is found by when its supervisor was
+    killed."""
+    return f"{job_id}:{supervisor['pid']}:{supervisor['start_ticks']}"
+
+
+def sweep_task(job_id: str, supervisor: ProcessRecord, uid: int) -> int:
+    """Kill what is left of a task whose supervisor is gone; answers how many processes were.
+
+    Without the subreaper its processes are scattered over the machine. They are known by the token
+    in the environment they were started with, also when they opened sessions of their own. Only
+    processes of the task's account are looked at, so a token in a foreign environment harms nobody.
+    """
+    if supervisor["boot_id"] != boot_id():
+        return 0
+    token = f"GRID_TASK={task_token(job_id, supervisor)}".encode()
+    killed = 0
+    for _ in range(SWEEPS_MAX):
+        found = [pid for pid in all_pids() if _holds(pid, token, uid)]
+        killed += sum(signal_process(pid, SIGKILL) for pid in found)
+        if not found:
+            break
+    return killed
+
+
+def _holds(pid: int, token: bytes, uid: int) -> bool:
+    """True when the process belongs to the account and was started with the token."""
+    try:
+        if os.stat(f"/proc/{pid}").st_uid != uid:
+            return False
+        with open(f"/proc/{pid}/environ", "rb") as stream:
+            return token in stream.read().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return False
+
+
+def descendants(root: int) -> list[int]:
+    """The living processes below ``root``, parents first."""
+    children: dict[int, list[int]] = {}
+    for pid in all_pids():
+        found = process_stat(pid)
+        if found is not None:
+            children.setdefault(found[0], []).append(pid)
+    below, next_one = list(children.get(root, [])), 0
+    while next_one < len(below):
+        below.extend(children.get(below[next_one], []))
+        next_one += 1
+    return below
+
+
+def prctl(option: int, argument: int) -> None:
+    """Ask the kernel for a favour it may not know; without it the rest still works, only less
+    tightly."""
+    if sys.platform == "linux":
+        import ctypes  # here, because the fence must not wait for it
+
+        ctypes.CDLL(None).prctl(option, argument, 0, 0, 0)
+
+
+def close_descriptors() -> None:
+    """Close every file but the standard three: what a daemon left inheritable is not the task's."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            with contextlib.suppress(OSError):  # the listing itself had one, which is gone
+                os.close(int(name))
+
+
+def group_of(pid: int) -> int | None:
+    """The process group, or None when the process is gone."""
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def signal_process(pid: int, number: Signals) -> bool:
+    """Send the signal; False when the process is gone, or became another account's."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def signal_group(leader: int, number: Signals) -> bool:
+    """Send the signal to a whole process group; False when nobody of it can be reached."""
+    try:
+        os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

@@ -1,0 +1,126 @@
+"""A job as the scheduler knows it: what the user said, where it stands, and why it waits.
+
+Never its true run time: that belongs to the simulated world (``simulator.replay.swf.TraceJob``).
+Not the value that crosses the wire either (``gridcore.jobs.job.JobView``), which the agent makes of
+it.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from gridtravel.gridcore.jobs.job import JobSpec, JobState
+from gridtravel.gridcore.timing.instants import Instant
+
+
+class WaitReason(enum.StrEnum):
+    """Why a waiting job does not run; each is one sentence a user can act on."""
+
+    NEW = "the scheduler has not looked at it yet"
+    NO_ROOM = "not enough nodes are free; it has a planned start"
+    BEHIND_OTHERS = "jobs before it in the queue have the next reservations"
+    QUEUE_BLOCKED = "the job at the head of the queue waits, and nothing may overtake it"
+    HELD = "it was put on hold by its owner or an administrator"
+    HANDOVER = "what it takes over from the stage before is not there yet"
+    SITE_SUSPENDED = "the site does not start jobs at the moment"
+    USER_LIMIT = "its user has as many jobs or nodes running as one user may have"
+    ACCOUNT_LIMIT = "its account has as many jobs or nodes running as one account may have"
+    RESERVATION_AHEAD = "its reservation has not begun"
+    RESERVATION_FULL = "other jobs fill its reservation"
+    RESERVATION_SHORT = "what is left of its reservation is too short or too small for it"
+    RESERVATION_OVER = "every reservation it is bound to is over"
+    RESERVATION_CLOSED = "its reservation belongs to somebody else, or is kept for other jobs"
+    NODES_BUSY = "nodes that are promised to it are still in use or being repaired"
+    TOO_FEW_NODES = "more nodes are down than the site can spare; it waits for repair"
+
+
+class Job:
+    """One job from submission to its end. Changed only by ``LocalScheduler`` and what it is made
+    of.
+    """
+
+    __slots__ = (
+        "account",
+        "bound_to",
+        "class_name",
+        "deadline",
+        "ended_at",
+        "exit_code",
+        "is_booked",
+        "is_held",
+        "job_id",
+        "limit_s",
+        "node_mask",
+        "nodes",
+        "owner",
+        "planned_start",
+        "priority_boost",
+        "promised_start",
+        "reason",
+        "reservation_id",
+        "room_until",
+        "sequence",
+        "spec",
+        "started_at",
+        "state",
+        "submitted_at",
+        "watch_at",
+    )
+
+    def __init__(
+        self,
+        job_id: str,
+        nodes: int,
+        limit_s: int,
+        submitted_at: Instant,
+        owner: str,
+        account: str,
+        class_name: str,
+        spec: JobSpec | None = None,
+    ) -> None:
+        self.job_id = job_id
+        self.nodes = nodes
+        self.limit_s = limit_s
+        """Wall-clock limit the user gave, in seconds; planning believes it."""
+        self.submitted_at = submitted_at
+        self.owner = owner
+        self.account = account
+        self.class_name = class_name
+        self.spec = spec
+        """What to run; ``None`` in a replay, where nothing is launched."""
+        self.sequence = 0
+        """Rank by submission; every tie between jobs ends here."""
+        self.state = JobState.QUEUED
+        self.reason = WaitReason.NEW
+        self.planned_start: Instant | None = None
+        """While waiting: its place in the plan, booked in the profile; ``None``: it has none."""
+        self.promised_start: Instant | None = None
+        """Earliest place it was ever told; a promise where places are kept, else a forecast."""
+        self.started_at: Instant | None = None
+        self.room_until: Instant = 0
+        """While running: end of what is booked for it, its limit plus any extension."""
+        self.ended_at: Instant | None = None
+        self.exit_code: int | None = None
+        self.node_mask = 0
+        """Names of its nodes as bits of the class's node list; chosen at the start."""
+        self.bound_to: tuple[str, ...] = ()
+        """Reservations it may run in; empty: the open queue."""
+        self.reservation_id = ""
+        """Reservation it runs inside; its room is the reservation's, not booked again."""
+        self.is_booked = True
+        """While running: its room is in the profile on its own account; false inside a
+        reservation.
+        """
+        self.watch_at: Instant = 0
+        """When the scheduler looks next whether it is past its room."""
+        self.is_held = False
+        self.priority_boost = 0
+        """Administrator's addend to the priority (Catalina's local admin term)."""
+        self.deadline: Instant | None = None
+
+    def __repr__(self) -> str:
+        """Short form for failing tests."""
+        return (
+            f"Job({self.job_id}, {self.nodes} x {self.limit_s} s, {self.state}, planned "
+            f"{self.planned_start}, started {self.started_at})"
+        )

@@ -1,0 +1,66 @@
+"""A scheduler for a live site: on the calendar's own profiles, with the site's node names; and the
+word that the calendar's slots were split.
+
+Calendar and queue share one profile for each resource class. Reservations are seen by themselves
+(``ReservationBook.changes``). A split of slots is no event of the book, so the queue has to be told
+before its cycle: room that reservations no longer touch may be used (calendar paper, section 2.3:
+backfilling when slots are divided).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.slot_keeping import SlotKeeper
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.scheduling.config import SchedulerConfig
+from gridtravel.local_sched.scheduling.pool import ResourcePool
+from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
+from gridtravel.local_sched.scheduling.shortpools import Shortpool
+
+
+def site_scheduler(
+    calendar: Calendar,
+    config: SchedulerConfig,
+    node_names: Mapping[str, Sequence[str]] | None = None,
+    shortpools: Mapping[str, Shortpool] | None = None,
+) -> LocalScheduler:
+    """The scheduler of the site whose book ``calendar`` is.
+
+    Both share one profile for each resource class: jobs running and planned, and reservations, are
+    booked in the same sums, so neither can promise what the other has. ``node_names``: by class;
+    default ``<class>-0``, ``<class>-1`` and so on."""
+    pools = {}
+    for name, each in calendar.classes.items():
+        names = (node_names or {}).get(name) or [f"{name}-{i}" for i in range(each.nodes)]
+        pools[name] = ResourcePool(
+            name,
+            calendar.free[name],
+            config.backfill,
+            config.order,
+            features=each.features,
+            node_names=names,
+            shortpool=(shortpools or {}).get(name),
+        )
+    return LocalScheduler(pools, config, calendar)
+
+
+class SplitWatch:
+    """Between one calendar and the queue that shares its room."""
+
+    def __init__(self, slots: SlotKeeper, scheduler: LocalScheduler) -> None:
+        self._slots = slots
+        self._scheduler = scheduler
+        self._seen = 0
+        """Splits that the queue knows of."""
+
+    def look(self, now: Instant) -> bool:
+        """Before a cycle, after the calendar was told the time; True when there is room that nobody
+        knew of. Where it is does not matter: the queue is planned anew, and nobody gets later.
+        """
+        if self._slots.splits == self._seen:
+            return False
+        self._seen = self._slots.splits
+        self._scheduler.room_changed(now)
+        return True

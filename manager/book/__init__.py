@@ -1,0 +1,1 @@
+"""What a manager has promised: groups of reservations, decisions, events, balance of trade."""

@@ -1,0 +1,1 @@
+"""How a manager finds room below it, refuses, and asks above it."""

@@ -1,0 +1,1 @@
+"""Groups of reservations through hold and commit, and their trips' outcomes."""

@@ -1,0 +1,155 @@
+"""What must be true of a world once it is quiet, and once everybody has travelled.
+
+Beside these, ``site_ledger`` checks each record when it is stored, each answer when it leaves and
+each job when it is launched; ``trip_checkers`` looks at trips as wholes. A broken promise becomes a
+``Violation`` of the event log; no checker raises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridio.sites.publishing import HEARTBEAT_S
+from gridtravel.simulator.checks.site_ledger import COMMITTED, EARLY, HELD, OVER_COMMITTED
+from gridtravel.simulator.checks.trip_checkers import check_logs, check_status, check_trips
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
+
+if TYPE_CHECKING:
+    from gridtravel.simulator.checks.checked_world import LivingSite, LivingWorld
+
+REPLAYED: Final = "the journal replays to the live state"
+RESOLVED: Final = "every hold ends"
+CONVERGED: Final = "shadows converge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuietWorld:
+    """What a world has come to once it is quiet."""
+
+    outcomes: dict[str, str]
+    """What became of each trip, by the sites' books."""
+    doubt_longest_s: float
+    """Longest time from a hold to its outcome."""
+
+
+async def check_quiet(world: LivingWorld) -> QuietWorld:
+    """Storm and commands are over, no job of a trip has to have run yet."""
+    doubt_longest_s = 0.0
+    for site in world.sites.values():
+        doubt_longest_s = max(doubt_longest_s, _check_holds(world, site))
+        check_replay(world, site)
+    outcomes = check_trips(world, is_final=False)
+    check_logs(world)
+    await check_status(world)
+    return QuietWorld(outcomes=outcomes, doubt_longest_s=doubt_longest_s)
+
+
+def check_travelled(world: LivingWorld) -> None:
+    """Every reservation's time is over."""
+    for site in world.sites.values():
+        check_replay(world, site)
+        _check_machine(world, site)
+    for watcher in world.watchers:
+        since_s = world.loop.time() - (watcher.agreed_at or 0.0)
+        if watcher.agreed_at is None or since_s > 3 * HEARTBEAT_S:
+            world.event_log.broken(
+                CONVERGED, f"{watcher.name} has not agreed with its owner for {since_s:.0f} s"
+            )
+    check_trips(world, is_final=True)
+
+
+def _check_holds(world: LivingWorld, site: LivingSite) -> float:
+    """Nobody is left in doubt; how long it took at the most."""
+    longest_s = 0.0
+    for promise in site.ledger.promises.values():
+        begun, ended = promise.since(HELD), promise.ended_at
+        if begun is None:
+            continue
+        if ended is None:
+            key = promise.reservation.reservation_id
+            world.event_log.broken(RESOLVED, f"{site.name}: {key} is still held", site.name, key)
+        else:
+            longest_s = max(longest_s, ended - begun)
+    return longest_s
+
+
+def check_replay(world: LivingWorld, site: LivingSite) -> None:
+    """Start an agent from a copy of the disk; it must know what the living one knows, and both what
+    the checkers' ledger says.
+    """
+    agent = site.agent
+    if agent is None:
+        world.event_log.broken("everybody comes back", f"{site.name} is down", site.name)
+        return
+    kept, again = _state_of(agent), _state_of(site.restarted())
+    for name, value in kept.items():
+        if again[name] != value:
+            world.event_log.broken(
+                REPLAYED,
+                f"{site.name}: {name} differ: {_difference(value, again[name])}",
+                site.name,
+            )
+    for key, promise in site.ledger.promises.items():
+        known = agent.calendar.reservations.get(key)
+        if known is not None and known.state is not promise.state:
+            world.event_log.broken(
+                REPLAYED,
+                f"{site.name}: {key} is {known.state}, on the disk {promise.state}",
+                site.name,
+                key,
+            )
+
+
+def _state_of(agent: Any) -> dict[str, Any]:
+    """All that an agent must know again after a restart."""
+    calendar, jobs = agent.calendar, agent.jobs
+    return {
+        "reservations": calendar.reservations,
+        "tombstones": calendar.finished_at,
+        "buried requests": calendar.tombstoned,
+        "jobs": jobs.views,
+        "rooms of jobs": jobs.room_until,
+        "jobs inside": jobs.runs_inside,
+        "bound jobs": jobs.bound_jobs,
+        "bound reservations": jobs.bound_reservations,
+        "votes": agent.trips.states,
+    }
+
+
+def _difference(live: Any, again: Any) -> str:
+    keys = [key for key in {**live, **again} if live.get(key) != again.get(key)]
+    return "; ".join(f"{key}: {live.get(key)} and {again.get(key)}" for key in keys[:2])
+
+
+def _check_machine(world: LivingWorld, site: LivingSite) -> None:
+    """By the machine itself: no node ran two tasks at once, none of them began too early."""
+    uses = site.uses()
+    for use in uses:
+        entry = site.ledger.jobs.get(use.job_id)
+        inside = entry and entry.starting and entry.starting.reservation_id
+        promise = site.ledger.promises.get(inside or "")
+        if promise is None:
+            continue
+        if use.begun < promise.reservation.start or not promise.was(COMMITTED):
+            world.event_log.broken(
+                EARLY, f"{site.name}: {use.job_id} ran from {use.begun:.3f}", site.name, use.job_id
+            )
+        begun_s = use.begun - WORLD_BEGIN - site.clock.offset_s()
+        released_s = promise.since(ReservationState.RELEASED)
+        if released_s is not None and begun_s > released_s + 1.0 and not site.has_clock_steps:
+            world.event_log.broken(
+                EARLY,
+                f"{site.name}: {use.job_id} ran in a reservation that had been released",
+                site.name,
+                use.job_id,
+            )
+    if site.has_clock_steps:
+        return  # Its own clock says when tasks ran; after a step those times cannot be compared.
+    for number, use in enumerate(uses):
+        for other in uses[:number]:
+            shared = [each for each in use.nodes if each in other.nodes]
+            if shared and use.begun < other.ended and other.begun < use.ended:
+                text = f"{use.job_id} and {other.job_id} ran on {shared[0]} at the same time"
+                world.event_log.broken(OVER_COMMITTED, f"{site.name}: {text}", site.name)

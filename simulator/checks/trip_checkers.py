@@ -1,0 +1,304 @@
+"""Trips as wholes: all of it or nothing, in the sites' books, in the laptop's log, and in what the
+user is told.
+
+A trip may be torn only where no protocol can help (docs/protocol.md): its leg's start came while
+the site could not hear a majority, or it was cancelled when a leg's time had come. Such trips are
+counted apart (``excused``), never silently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from gridtravel.gridcore.booking.reservations import ReservationState, TripRef
+from gridtravel.gridcore.errors import GridError
+from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
+from gridtravel.simulator.checks.pipeline_checkers import (
+    check_order,
+    is_a_chain,
+    lost_by_failure,
+    stages_of,
+)
+from gridtravel.simulator.checks.site_ledger import DONE, Promise
+from gridtravel.simulator.kernel.processes import first_fault
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
+
+if TYPE_CHECKING:
+    from gridtravel.simulator.checks.checked_world import (
+        CheckedLaptop,
+        CheckedSite,
+        CheckedTold,
+        CheckedWorld,
+        LivingWorld,
+    )
+    from gridtravel.travel_agent.log.trip_log import TripStory
+
+ATOMIC: Final = "a trip is whole or absent"
+LOGGED: Final = "the laptop's log tells the truth"
+SHOWN: Final = "gur status tells the truth"
+CANCEL_LEAD_S: Final = 6.0
+"""A cancellation this long before a leg's start reaches it whatever dies (docs/protocol.md)."""
+UNDONE: Final = (TripState.CANCELLED, TripState.DECLINED)
+ABORTED: Final = "ABSENT"
+WHOLE: Final = "BOOKED"
+TORN: Final = "TORN"
+
+
+@dataclass(slots=True)
+class TripBooks:
+    """All that the sites' disks say of one trip."""
+
+    trip_id: str
+    legs: list[tuple[CheckedSite, Promise]] = field(default_factory=list)
+    stages: tuple[str, ...] = ()
+    """Of a pipeline, in order."""
+
+    def kept(self) -> list[tuple[CheckedSite, Promise]]:
+        """Legs that are committed, or were and ran to their end."""
+        return [(site, each) for site, each in self.legs if each.state in DONE]
+
+    def is_over(self) -> bool:
+        """True when every leg that was kept has come to its end: nothing is left to cancel."""
+        return all(each.state is ReservationState.COMPLETED for _, each in self.kept())
+
+    def without_left_out(self) -> TripBooks:
+        """The same without the sites that the newest attempt has no part for."""
+        newest = max((trip_of(each) for _, each in self.kept()), key=lambda trip: trip.attempt)
+        legs = [each for each in self.legs if each[0].name in newest.participants]
+        return TripBooks(self.trip_id, legs, self.stages)
+
+    def outcome(self) -> str:
+        """What became of it: whole, with all legs of one attempt; never half old and half new."""
+        kept = self.kept()
+        if not kept:
+            return ABORTED
+        attempts = {trip_of(each).attempt for _, each in kept}
+        if self.stages:
+            is_whole = len(attempts) == 1 and is_a_chain(self.stages, kept)
+            return WHOLE if is_whole else TORN
+        starts = {each.reservation.start for _, each in kept}
+        there = sorted(site.name for site, _ in kept)
+        is_whole = there == sorted(trip_of(kept[0][1]).participants)
+        return WHOLE if is_whole and len(attempts) == 1 and len(starts) == 1 else TORN
+
+
+def trip_of(promise: Promise) -> TripRef:
+    """The trip that a leg belongs to."""
+    trip = promise.reservation.request.trip
+    assert trip is not None, "only legs of trips are here"
+    return trip
+
+
+def trips_of(world: CheckedWorld) -> dict[str, TripBooks]:
+    """All trips that any site ever held a leg of."""
+    trips: dict[str, TripBooks] = {}
+    stages = stages_of(world)
+    for site in world.sites.values():
+        for trip_id, promise in site.ledger.of_trips():
+            books = trips.setdefault(trip_id, TripBooks(trip_id, stages=stages.get(trip_id, ())))
+            books.legs.append((site, promise))
+    return trips
+
+
+def check_trips(world: CheckedWorld, *, is_final: bool) -> dict[str, str]:
+    """All or nothing; the outcome of each trip. Before the end, a trip that is being cancelled may
+    be on its way.
+    """
+    outcomes: dict[str, str] = {}
+    undone: dict[str, bool] = {}
+    for laptop in world.laptops.values():
+        for trip_id, story in laptop.stories().items():
+            was_undone = story.state.is_over and story.attempt > 0
+            undone[trip_id] = story.is_undoing or was_undone
+    for trip_id, books in trips_of(world).items():
+        outcome = books.outcome()
+        check_order(world, trip_id, books.stages, books.legs)
+        outcomes[trip_id] = outcome
+        if outcome != TORN or (undone.get(trip_id) and not is_final):
+            continue
+        if not is_final and books.without_left_out().outcome() != TORN:
+            continue  # a leg that a change left out ends before its start
+        excuse = _excuse(world, books, is_cancelled=undone.get(trip_id, False))
+        if excuse:
+            if is_final:
+                world.event_log.counts[f"torn, excused: {excuse}"] += 1
+            continue
+        legs = ", ".join(
+            f"{site.name} {each.reservation.reservation_id} {each.state.value}"
+            for site, each in books.legs
+        )
+        world.event_log.broken(ATOMIC, f"{trip_id} is torn: {legs}", trip_id)
+    return outcomes
+
+
+def start_s(site: CheckedSite, promise: Promise, at_s: float | None = None) -> float:
+    """Virtual second of a leg's start, by its site's clock as that is set at ``at_s`` (now)."""
+    return promise.reservation.start - WORLD_BEGIN - site.clock.offset_s(at_s)
+
+
+def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str:
+    """Why a torn trip could not be helped; empty: it could.
+
+    The newest attempt that any leg was kept with is what was decided. Its other legs are lost, or
+    are still as an earlier attempt had them (``stale``), or that left them out.
+    """
+    if books.stages and is_cancelled and _had_begun(books):
+        return "cancelled when a stage had begun"
+    kept = books.kept()
+    newest = max((trip_of(each) for _, each in kept), key=lambda trip: trip.attempt)
+    stale = {
+        (site.name, trip_of(each).leg): each
+        for site, each in kept
+        if trip_of(each).attempt < newest.attempt
+    }
+    lost = [
+        (site, each)
+        for site, each in books.legs
+        if each.state not in DONE
+        and trip_of(each).attempt == newest.attempt
+        and each.state is not ReservationState.SUPERSEDED
+    ]
+    if len(lost) + len(kept) - len(stale) != (len(books.stages) or len(newest.participants)):
+        return ""
+    if books.stages and lost_by_failure(lost):
+        return "a stage failed, and those behind it were let go"
+    if is_cancelled:
+        released = [each.since(ReservationState.RELEASED) or 0.0 for _, each in lost]
+        starts = [start_s(site, each) for site, each in kept]
+        if max(released, default=0.0) >= min(starts) - CANCEL_LEAD_S:
+            return "cancelled when it was starting"
+        if max(starts) <= world.storm_ends_s:
+            return "cancelled out of reach until its start"
+        return ""
+    for site, each in lost:
+        ended_s = each.ended_at or 0.0
+        begin_s = start_s(site, each, ended_s)
+        old = stale.get((site.name, trip_of(each).leg))
+        if old is not None:
+            begin_s = min(begin_s, start_s(site, old, ended_s))
+        if (
+            each.state is not ReservationState.EXPIRED
+            or ended_s < begin_s - 1.0
+            or begin_s > world.storm_ends_s
+        ):
+            return ""
+    left_out = [
+        start_s(site, each)
+        for site, each in kept
+        if trip_of(each).attempt < newest.attempt and site.name not in newest.participants
+    ]
+    if left_out:
+        return "left out and out of reach" if max(left_out) <= world.storm_ends_s else ""
+    return "no majority until its start"
+
+
+def _had_begun(books: TripBooks) -> bool:
+    """A pipeline whose kept stages had their time before the others were released, whichever
+    attempts they are of; every stage is one or the other.
+    """
+    begun = {trip_of(each).leg: each.reservation.start for _, each in books.kept()}
+    gone = {
+        trip_of(each).leg: each.since(ReservationState.RELEASED)
+        for _, each in books.legs
+        if each.state is ReservationState.RELEASED
+    }
+    released = [at for at in gone.values() if at is not None]
+    if {*begun, *gone} != set(books.stages) or set(begun) & set(gone) or not released:
+        return False
+    return max(released) + WORLD_BEGIN >= max(begun.values()) - CANCEL_LEAD_S
+
+
+def check_logs(world: CheckedWorld) -> None:
+    """Every log has come to rest, and says what the books say."""
+    trips = trips_of(world)
+    for laptop in world.laptops.values():
+        if laptop.is_lost:
+            continue
+        told = {each.trip_id: each for each in laptop.told}
+        for trip_id, story in laptop.stories().items():
+            if story.trip_id:
+                _check_log(world, laptop, story, trips.get(trip_id), told.get(trip_id))
+
+
+def _check_log(
+    world: CheckedWorld,
+    laptop: CheckedLaptop,
+    story: TripStory,
+    books: TripBooks | None,
+    told: CheckedTold | None,
+) -> None:
+    trip_id, state = story.trip_id, story.state
+    outcome = books.outcome() if books is not None else ABORTED
+    is_booked = state is TripState.BOOKED
+    says = WHOLE if is_booked else ABORTED
+    if not is_booked and not state.is_over:
+        world.event_log.broken(LOGGED, f"{laptop.name}: {trip_id} is left {state}", trip_id)
+    elif not is_booked and story.attempt and books is not None and books.is_over():
+        world.event_log.counts["undone when it was over"] += outcome == WHOLE
+    elif outcome not in (says, TORN):
+        world.event_log.broken(
+            LOGGED, f"{laptop.name}: {trip_id} is {state} there, {outcome} in the books", trip_id
+        )
+    elif is_booked and books is not None and outcome == WHOLE:
+        kept = sorted(each.reservation.reservation_id for _, each in books.kept())
+        if kept != sorted(leg.reservation_id or "" for leg in story.legs):
+            world.event_log.broken(
+                LOGGED, f"{laptop.name}: {trip_id} has other legs: {kept}", trip_id
+            )
+    if told is not None and told.state is not None and told.state is not state:
+        world.event_log.broken(
+            LOGGED, f"{laptop.name} was told {trip_id} is {told.state}, its log {state}", trip_id
+        )
+
+
+def check_told(world: CheckedWorld, itinerary: Itinerary) -> None:
+    """Whoever is told that a trip is booked may pack: every leg is committed on its site's disk at
+    that moment, whatever happens next.
+    """
+    if itinerary.state is not TripState.BOOKED:
+        return
+    for leg in itinerary.legs:
+        promise = world.sites[leg.site].ledger.promises.get(leg.reservation_id or "")
+        if (
+            promise is None
+            or not promise.was(ReservationState.COMMITTED)
+            or promise.reservation.interval != leg.interval
+        ):
+            world.event_log.broken(
+                SHOWN,
+                f"{itinerary.trip_id} is called booked, {leg.site} has not committed it",
+                itinerary.trip_id,
+                leg.site,
+            )
+
+
+async def check_status(world: LivingWorld) -> None:
+    """Type ``gur status`` for every trip: booked there is booked, and the reverse."""
+    for laptop in world.laptops.values():
+        life = laptop.life
+        if life is None:
+            continue
+        agent = laptop.agent(life)
+        for told in laptop.told:
+            if not told.trip_id:
+                continue
+            try:
+                report = await life.start(agent.status(told.trip_id), "status")
+            except GridError as fault:
+                world.event_log.broken(
+                    SHOWN, f"gur status {told.trip_id}: {first_fault(fault)}", told.trip_id
+                )
+                continue
+            check_shown(world, told.trip_id, report.itinerary.state)
+
+
+def check_shown(world: CheckedWorld, trip_id: str, shown: TripState) -> None:
+    """A trip that ``gur status`` shows as booked is booked, and the reverse."""
+    books = trips_of(world).get(trip_id)
+    outcome = books.outcome() if books is not None else ABORTED
+    if shown in UNDONE and books is not None and books.is_over():
+        return
+    is_shown = shown in (TripState.BOOKED, TripState.RUNNING, TripState.COMPLETED)
+    if outcome != TORN and is_shown != (outcome == WHOLE) and shown is not TripState.FAILED:
+        world.event_log.broken(SHOWN, f"{trip_id} is shown {shown}, it is {outcome}", trip_id)

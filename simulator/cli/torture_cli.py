@@ -1,0 +1,165 @@
+"""``gurlab torture`` and ``gurlab crashes``: whole grids in virtual time, run to death.
+
+Exit codes: 0 every promise was kept, 1 one was broken, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gridtravel.gridcore.errors import InputError
+from gridtravel.gridio.cli_frame import JsonOption, print_json
+
+SEEDS_MAX = 10_000_000
+
+
+def torture(
+    seeds: Annotated[str, typer.Option(help="FIRST..LAST, or one seed.")] = "1..100",
+    sites: Annotated[int, typer.Option(min=2, max=50, help="Most sites in a world.")] = 20,
+    loss: Annotated[
+        float, typer.Option(min=0.0, max=0.9, help="Most of the messages that are lost.")
+    ] = 0.5,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: one a processor.")
+    ] = None,
+    whole_story: Annotated[
+        bool, typer.Option("--story", help="Tell all that happened, failure or not (one seed).")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Live random worlds of sites and travellers with faults, and check every promise."""
+    from rich.console import Console
+
+    from gridtravel.simulator.cli.torture import Summary, run_seeds
+    from gridtravel.simulator.cli.torture_report import (
+        STORIES_MAX,
+        seeds_as_json,
+        seeds_as_table,
+        story,
+    )
+
+    chosen = _range(seeds)
+    if whole_story:
+        _tell_all(chosen, sites, loss)
+        return
+    summary = Summary()
+    with _Progress(len(chosen), is_quiet=as_json) as worlds:
+        for result in run_seeds(chosen, sites_most=sites, loss=loss, workers=workers):
+            summary.add(result)
+            worlds.advance(1)
+    for result in summary.failures[:STORIES_MAX]:
+        again = f"gurlab torture --seeds {result.seed} --sites {sites} --loss {loss}"
+        sys.stderr.write(story(result, again))
+    if as_json:
+        print_json(seeds_as_json(summary))
+    else:
+        Console().print(seeds_as_table(summary))
+        if summary.failures:
+            failing = ", ".join(str(each.seed) for each in summary.failures)
+            Console().print(f"failing seeds: {failing}", highlight=False)
+    if summary.failures:
+        raise typer.Exit(1)
+
+
+def crashes(
+    pairs: Annotated[bool, typer.Option("--pairs", help="Also two parties at a time.")] = False,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="In pairs too, at every await (tens of thousands).")
+    ] = False,
+    every: Annotated[int, typer.Option(min=1, help="Only every n-th pair.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: one a processor.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Crash every party of one trip at every message, write and await, and check every promise."""
+    from rich.console import Console
+
+    from gridtravel.simulator.cli.torture import BATCH, run_crashes
+    from gridtravel.simulator.cli.torture_report import crashes_as_json, crashes_as_table
+    from gridtravel.simulator.grid.exhaustive import (
+        PAIR_KINDS,
+        Tally,
+        alone,
+        in_pairs,
+        one_trip,
+        points_of,
+    )
+    from gridtravel.simulator.grid.world import live
+    from gridtravel.simulator.kernel.processes import PointKind
+
+    whole = live(one_trip())
+    plans = list(alone(points_of(whole, list(PointKind))))
+    if pairs:
+        kinds = tuple(PointKind) if steps else PAIR_KINDS
+        plans += list(in_pairs(points_of(whole, kinds)))[::every]
+    tallies: dict[tuple[str, str], Tally] = {}
+    with _Progress(len(plans), is_quiet=as_json) as worlds:
+        for some in run_crashes(plans, workers=workers):
+            for key, tally in some.items():
+                tallies.setdefault(key, Tally()).merge(tally)
+            worlds.advance(BATCH)
+    if as_json:
+        print_json(crashes_as_json(tallies))
+    else:
+        Console().print(crashes_as_table(tallies))
+    failures = [each for tally in tallies.values() for each in tally.failures]
+    for dead, text in failures[:20]:
+        sys.stderr.write(f"{' and '.join(str(each.at) for each in dead)}: {text}\n")
+    if failures:
+        raise typer.Exit(1)
+
+
+def _tell_all(seeds: range, sites: int, loss: float) -> None:
+    """Everything that happened in one world, and whether that was right."""
+    from gridtravel.simulator.cli.torture import quiet
+    from gridtravel.simulator.grid.random_worlds import random_plan
+    from gridtravel.simulator.grid.world import live
+
+    if len(seeds) != 1:
+        raise InputError("a story is of one seed", hint="say --seeds N")
+    quiet()
+    record = live(random_plan(seeds[0], sites_most=sites, loss=loss))
+    for line in record.event_log.story(lines_max=1_000_000):
+        sys.stdout.write(line + "\n")
+    if not record.is_clean:
+        raise typer.Exit(1)
+
+
+class _Progress:
+    """A bar on standard error while people are looking."""
+
+    def __init__(self, total: int, *, is_quiet: bool) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        console = Console(stderr=True)
+        self._bar = Progress(
+            console=console, transient=True, disable=is_quiet or not console.is_terminal
+        )
+        self._task = self._bar.add_task("worlds", total=total)
+
+    def __enter__(self) -> _Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def advance(self, worlds: int) -> None:
+        """So many more are done."""
+        self._bar.advance(self._task, worlds)
+
+
+def _range(text: str) -> range:
+    first, dots, last = text.partition("..")
+    last = last if dots else first
+    if not (first.isdecimal() and last.isdecimal()):
+        raise InputError(f"not seeds: {text[:40]!r}", hint="say FIRST..LAST, for example 1..1000")
+    seeds = range(int(first), int(last) + 1)
+    if not 0 < len(seeds) <= SEEDS_MAX:
+        raise InputError(f"no seeds, or too many: {text[:40]!r}", hint=f"1 to {SEEDS_MAX} of them")
+    return seeds

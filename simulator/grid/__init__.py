@@ -1,0 +1,1 @@
+"""A whole simulated grid: sites, laptops, local users, faults."""

@@ -1,0 +1,46 @@
+"""What the parties of a simulated world share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from gridtravel.gridcore.trips.itineraries import Itinerary
+    from gridtravel.simulator.kernel.chance import Chance
+    from gridtravel.simulator.kernel.event_log import EventLog
+    from gridtravel.simulator.kernel.network import Network
+    from gridtravel.simulator.kernel.processes import CrashPoint
+    from gridtravel.simulator.kernel.virtual_loop import VirtualLoop
+
+
+class Startable(Protocol):
+    """A party that can be started."""
+
+    def start(self) -> None:
+        """Start it, if it is down."""
+        ...
+
+
+class WorldFrame(Protocol):
+    """The world as its parties see it."""
+
+    loop: VirtualLoop
+    chance: Chance
+    event_log: EventLog
+    network: Network
+
+    def crash_point_of(self, party: str) -> CrashPoint | None:
+        """Where the first life of ``party`` is to crash."""
+        ...
+
+    def crash_now(self, party: str) -> None:
+        """A crash point was reached."""
+        ...
+
+    def told(self, itinerary: Itinerary) -> None:
+        """A command ended well, and showed a user this."""
+        ...
+
+    def restart_later(self, party: Startable, delay_s: float) -> None:
+        """Start a party again after a while."""
+        ...

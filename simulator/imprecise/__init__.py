@@ -1,0 +1,1 @@
+"""Imprecise calendars and slotted schedulers of the studies alone; no site runs them."""

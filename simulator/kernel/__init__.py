@@ -1,0 +1,1 @@
+"""Virtual time, a simulated network, processes that die, chance, the event log."""

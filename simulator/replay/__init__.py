@@ -1,0 +1,1 @@
+"""Workload logs through the production scheduler, and their metrics."""

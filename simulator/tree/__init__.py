@@ -1,0 +1,1 @@
+"""Trees of managers and agents in virtual time."""

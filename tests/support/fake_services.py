@@ -1,0 +1,108 @@
+"""A small but real site in memory: the services under test of everything that carries them.
+
+Bookings go through ``gridcore.booking.calendars.Calendar`` by decide and apply; jobs are a table
+that the test moves on by hand; files lie in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from gridtravel.gridcore.booking.calendar_events import CalendarEvent
+from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.summaries import CalendarSummary, ClassSummary, SummarySlot
+from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.jobs.job import JobState, JobView
+from gridtravel.gridcore.ports import (
+    CalendarPort,
+    SitePort,
+)
+from gridtravel.gridcore.trips.trip_consensus import AcceptorState
+from gridtravel.gridio.system.clock import Clock
+from tests.support.builders import a_calendar
+from tests.support.fake_calendar_port import FakeCalendarPort
+from tests.support.fake_site_port import FakeSitePort
+
+
+class FakeSite:
+    """One site's services; ``SiteServices``."""
+
+    def __init__(self, clock: Clock, folder: Path, *, name: str = "lab", nodes: int = 4) -> None:
+        self.clock = clock
+        self.folder = folder
+        self.calendar: Calendar = a_calendar(nodes, site=name, origin=clock.now())
+        self.jobs: dict[str, JobView] = {}
+        self.output: dict[str, bytes] = {}
+        self.bound: dict[str, tuple[str, ...]] = {}
+        self.subscribers = 0
+        self.votes: dict[str, AcceptorState] = {}
+        """Streams that are open now."""
+        self.chunks_made = 0
+        """Pieces of endless output that were asked for."""
+        self.callers: list[Caller] = []
+        self._changed = asyncio.Condition()
+
+    def calendar_port(self, caller: Caller) -> CalendarPort:
+        """The calendar as ``caller`` may use it."""
+        self.callers.append(caller)
+        return FakeCalendarPort(self, caller)
+
+    def site_port(self, caller: Caller) -> SitePort:
+        """The site as ``caller`` may use it."""
+        self.callers.append(caller)
+        return FakeSitePort(self, caller)
+
+    async def carry_out(self, events: Iterable[CalendarEvent]) -> None:
+        """Apply what was decided and tell the subscribers."""
+        for event in events:
+            self.calendar.apply(event)
+        await self.tell()
+
+    async def tell(self) -> None:
+        """Wake whoever waits for a change."""
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def changed(self, is_new: Callable[[], bool]) -> None:
+        """Wait until ``is_new``."""
+        async with self._changed:
+            await self._changed.wait_for(is_new)
+
+    async def move_job(
+        self, job_id: str, state: JobState, output: bytes = b"", *, reason: str = ""
+    ) -> None:
+        """What a resource manager would do."""
+        now = self.clock.now()
+        view = replace(self.jobs[job_id], state=state)
+        if state is JobState.RUNNING:
+            precise = self.clock.now_precise()
+            view = replace(view, started_at=now, started_precise=precise, node_names=("n1",))
+        if state.is_over:
+            view = replace(view, ended_at=now, exit_code=0, reason=reason)
+        self.jobs[job_id] = view
+        self.output[job_id] = self.output.get(job_id, b"") + output
+        await self.tell()
+
+    def summary(self) -> CalendarSummary:
+        """All of the calendar, to the second."""
+        now = self.clock.now()
+        classes = []
+        for name, profile in self.calendar.free.items():
+            steps = [(max(at, now), free) for at, free in profile.steps()]
+            ends = [at for at, _ in steps[1:]]
+            slots = tuple(
+                SummarySlot(at, end, free, free * (end - at))
+                for (at, free), end in zip(steps, ends, strict=False)
+                if end > at
+            )
+            nodes = self.calendar.classes[name].nodes
+            classes.append(ClassSummary(name=name, capacity=nodes, slots=slots))
+        return CalendarSummary(
+            site=self.calendar.site,
+            version=self.calendar.version,
+            as_of=now,
+            classes=tuple(classes),
+        )

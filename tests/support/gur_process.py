@@ -1,0 +1,92 @@
+"""Processes of ``gur`` for tests, without the half second that each would need for its imports.
+
+    python gur_process.py     reads one JSON line a command, answers with its exit code
+
+The command runs in a process of its own, forked from one that has imported everything and has done
+nothing yet: its own memory, environment, files and signals, as if it had been typed. A command can
+be told to send itself a signal at a step of its negotiation, at the very instruction, so that no
+test has to be quick or lucky.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import traceback
+from typing import Any
+
+
+def arm(step: str, count: int, number: int) -> None:
+    """Have the signal sent when ``step`` is written to the screen for the ``count``-th time."""
+    from gridtravel.travel_agent.news import News
+    from gridtravel.travel_agent.output import rendering
+
+    told = rendering.news_line
+    left = count
+
+    def tell(news: News) -> str:
+        nonlocal left
+        if news.step.value == step:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), number)
+        return told(news)
+
+    rendering.news_line = tell
+
+
+def run(command: dict[str, Any]) -> int:
+    """Carry out one command in this process; its exit code."""
+    from gridtravel.travel_agent.cli.main import main
+
+    os.environ.clear()
+    os.environ.update(command["environment"])
+    for number, path in ((1, command["out"]), (2, command["err"])):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(descriptor, number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if command["signal"]:
+        arm(*command["signal"])
+    sys.argv = ["gur", *command["words"]]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def serve() -> None:
+    """One command after the other, until the input ends."""
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                code = run(json.loads(line))
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    # What a command imports when it needs it. Nothing may be begun here: no thread, no channel.
+    os.environ["GRPC_VERBOSITY"] = "NONE"
+    for name in (
+        "gridtravel.gridio.trust.credentials",
+        "gridtravel.gridio.rpc.client.grpc_site",
+        "gridtravel.travel_agent.composition",
+    ):
+        importlib.import_module(name)
+    importlib.import_module("gridtravel.travel_agent.output.rendering")
+    serve()

@@ -1,0 +1,1 @@
+"""A trip from its booking to its outcome: hold, decide, commit; amend, heal, race, resume."""

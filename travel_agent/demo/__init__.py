@@ -1,0 +1,1 @@
+"""The demonstration on one machine, and the example trips."""

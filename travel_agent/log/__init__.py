@@ -1,0 +1,1 @@
+"""The laptop's memory of its trips."""

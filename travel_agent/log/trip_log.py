@@ -1,0 +1,283 @@
+"""A trip's log on the laptop, and what it says about where the trip stands.
+
+The log is the traveller's copy of the truth; the sites' books are the original. Where its journal
+stands is ``folders``' business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from gridtravel.gridcore.booking.reservations import Acceptor, Decline, DeclineRule
+from gridtravel.gridcore.errors import ConflictError
+from gridtravel.gridcore.jobs.races import Race
+from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, LegState, TripState
+from gridtravel.gridio.journal.records import EventCodec
+from gridtravel.travel_agent.log.events import (
+    TRIP_EVENTS,
+    AmendmentClosed,
+    AmendmentDecided,
+    AmendmentOpened,
+    AskedLeg,
+    FilesSent,
+    HoldsAsked,
+    HoldsLetGo,
+    JobSubmitted,
+    LegsDropped,
+    PeopleTold,
+    ProbesAsked,
+    RaceOpened,
+    TripAmended,
+    TripBooked,
+    TripDecided,
+    TripEnded,
+    TripLogEvent,
+    TripOpened,
+    UndoAsked,
+)
+
+if TYPE_CHECKING:
+    from gridtravel.gridio.journal.contract import Journal
+    from gridtravel.gridio.system.clock import Clock
+    from gridtravel.travel_agent.log.folders import TripJournals
+
+CODEC: Final = EventCodec(TRIP_EVENTS)
+OPEN_TRIES: Final = 20
+OPEN_RETRY_S: Final = 0.5
+"""How often and after which pauses a log that another command has open is tried."""
+
+
+class TripLog(Protocol):
+    """Where the booking writes down what it is about to do."""
+
+    @property
+    def story(self) -> TripStory:
+        """What was written so far."""
+        ...
+
+    async def write(self, event: TripLogEvent) -> None:
+        """Return when ``event`` is safe from crash and power loss."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amendment:
+    """A change of a booked trip that is under way."""
+
+    metajob_json: str
+    reason: str
+    attempt: int = 0
+    """The attempt that was decided; 0: none, and all its holds are in ``TripStory.asked``."""
+    legs: tuple[Leg, ...] = ()
+    acceptors: tuple[Acceptor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedLegs:
+    """Legs that an amendment left out, as the attempt had them that they were booked with."""
+
+    attempt: int
+    acceptors: tuple[Acceptor, ...]
+    legs: tuple[Leg, ...]
+    metajob_json: str
+
+
+@dataclass(slots=True, kw_only=True)
+class TripStory:
+    """A log, read from the start: what was asked, decided and done. Changed only by ``tell``."""
+
+    trip_id: str = ""
+    name: str = ""
+    metajob_json: str = ""
+    state: TripState = TripState.PLANNED
+    asked: dict[int, tuple[AskedLeg, ...]] = field(default_factory=dict)
+    """Attempt -> holds that may still exist and were not let go."""
+    probes: tuple[AskedLeg, ...] = ()
+    """Test reservations that may still exist."""
+    attempt: int = 0
+    """The attempt that is booked, or is to be; 0: none."""
+    attempts: int = 0
+    """The highest attempt that anything was asked for; the next one has a higher number."""
+    acceptors: tuple[Acceptor, ...] = ()
+    copies: tuple[str, ...] = ()
+    """Of a race; empty: it is none."""
+    race_ends_at: Instant = 0
+    is_undoing: bool = False
+    legs: tuple[Leg, ...] = ()
+    message: str = ""
+    staged: tuple[str, ...] = ()
+    """Reservations whose files were sent, and whose jobs have to wait for the stage before."""
+    is_amended: bool = False
+    """It is no longer as it was first booked, and its jobs may not know that yet."""
+    amendment: Amendment | None = None
+    dropped: tuple[DroppedLegs, ...] = ()
+    """What has still to be released of what the trip once was."""
+    told: set[str] = field(default_factory=set)
+    """Occasions about which mail and hook have gone out."""
+
+    def tell(self, event: TripLogEvent) -> None:
+        """Take the next record into account."""
+        match event:
+            case TripOpened():
+                self.trip_id, self.name = event.trip_id, event.name
+                self.metajob_json = event.metajob_json
+            case ProbesAsked():
+                self.probes = event.legs
+            case HoldsAsked():
+                self.asked[event.attempt] = event.legs
+                self.attempts = max(self.attempts, event.attempt)
+            case HoldsLetGo():
+                self.asked.pop(event.attempt, None)
+            case TripDecided():
+                self.legs = event.legs
+                self.attempt, self.acceptors = event.attempt, event.acceptors
+                self.state = TripState.HELD
+            case TripBooked():
+                self.legs = event.legs
+                self.state = TripState.BOOKED
+                self.asked.clear()
+            case FilesSent():
+                self.staged = (*self.staged, event.reservation_id)
+            case JobSubmitted():
+                self.legs = tuple(
+                    replace(leg, job_id=event.job_id) if leg.name == event.leg else leg
+                    for leg in self.legs
+                )
+            case AmendmentOpened():
+                self.amendment = Amendment(metajob_json=event.metajob_json, reason=event.reason)
+            case AmendmentDecided() if self.amendment is not None:
+                self.amendment = replace(
+                    self.amendment,
+                    attempt=event.attempt,
+                    legs=event.legs,
+                    acceptors=event.acceptors,
+                )
+            case TripAmended() if self.amendment is not None:
+                self._amended(event, self.amendment)
+            case LegsDropped():
+                self.dropped = ()
+            case AmendmentClosed():
+                self.amendment = None
+                self.asked.clear()
+            case RaceOpened():
+                self.copies, self.acceptors = event.copies, event.acceptors
+                self.race_ends_at = event.ends_at
+            case PeopleTold():
+                self.told.add(event.occasion)
+            case UndoAsked():
+                self.is_undoing = True
+                self.message = event.reason
+            case TripEnded():
+                self.state = TripState(event.state)
+                self.message = event.message
+                self.legs = event.legs or self.legs
+                self.asked.clear()
+                self.probes = ()
+                self.is_undoing = False
+                self.amendment, self.dropped = None, ()
+
+    def _amended(self, event: TripAmended, amendment: Amendment) -> None:
+        if event.dropped:
+            left = DroppedLegs(
+                attempt=self.attempt,
+                acceptors=self.acceptors,
+                legs=event.dropped,
+                metajob_json=self.metajob_json,
+            )
+            self.dropped = (*self.dropped, left)
+        self.metajob_json, self.legs = amendment.metajob_json, event.legs
+        self.attempt, self.acceptors = amendment.attempt, amendment.acceptors
+        self.amendment, self.is_amended = None, True
+        self.asked.clear()
+
+    def race_of(self, copy: str) -> Race:
+        """The race as one of its copies knows it."""
+        return Race(
+            trip_id=self.trip_id,
+            copy=copy,
+            copies=self.copies,
+            acceptors=self.acceptors,
+            ends_at=self.race_ends_at,
+        )
+
+    def itinerary(self) -> Itinerary:
+        """The trip as its user sees it."""
+        if self.state is TripState.DECLINED:
+            decline = Decline(rule=DeclineRule.NO_ROOM, message=self.message)
+            return Itinerary(
+                trip_id=self.trip_id, name=self.name, state=self.state, decline=decline
+            )
+        legs = self.legs
+        if self.state in (TripState.CANCELLED, TripState.ABSENT):
+            legs = tuple(replace(leg, state=LegState.RELEASED) for leg in legs)
+        return Itinerary(trip_id=self.trip_id, name=self.name, state=self.state, legs=legs)
+
+
+class JournaledTripLog:
+    """A trip's log in its journal; one process at a time may write it."""
+
+    def __init__(self, journal: Journal, clock: Clock, *, trip_id: str = "") -> None:
+        """Go on with a trip's journal. ``trip_id``: whose it is, if it is not a new one's; when it
+        is empty nevertheless, its command died before it asked anybody for anything.
+        """
+        self._journal = journal
+        self._clock = clock
+        self.story = TripStory()
+        for record in journal.replay():
+            self.story.tell(CODEC.decode(record))
+        if trip_id and not self.story.trip_id:
+            self.story.tell(TripOpened(trip_id=trip_id, name=trip_id, metajob_json=""))
+            self.story.tell(TripEnded(state=TripState.ABSENT.value, message="never asked for"))
+
+    async def write(self, event: TripLogEvent) -> None:
+        """See ``TripLog``."""
+        self.story.tell(event)
+        await self._journal.append([CODEC.encode(event, at=self._clock.now())]).durable()
+
+    def close(self) -> None:
+        """Let others write."""
+        self._journal.close()
+
+
+class SharedTripLog:
+    """A trip's log that is open only while a record is written, so that other commands about the
+    trip may write meanwhile.
+    """
+
+    def __init__(self, journals: TripJournals, story: TripStory, clock: Clock) -> None:
+        """``story``: what was in it when it was read."""
+        self._journals = journals
+        self._clock = clock
+        self.story = story
+
+    async def write(self, event: TripLogEvent) -> None:
+        """See ``TripLog``. Another command may have the log open for a moment."""
+        trip_id = self.story.trip_id
+        for attempt in range(1, OPEN_TRIES + 1):
+            try:
+                journal = self._journals.open(trip_id)
+            except ConflictError:
+                if attempt == OPEN_TRIES:
+                    raise
+                await self._clock.sleep_until(self._clock.now_precise() + OPEN_RETRY_S)
+                continue
+            log = JournaledTripLog(journal, self._clock, trip_id=trip_id)
+            try:
+                await log.write(event)
+            finally:
+                log.close()
+            self.story = log.story
+            return
+
+
+class ForgetfulLog:
+    """A log for a quote, which leaves nothing behind that would have to be found again."""
+
+    def __init__(self) -> None:
+        self.story = TripStory()
+
+    async def write(self, event: TripLogEvent) -> None:
+        """Remember as long as the process lives."""
+        self.story.tell(event)

@@ -1,0 +1,1 @@
+"""Metajob files: INI as in the paper, TOML, JSON; read, checked, written."""

@@ -1,0 +1,1 @@
+"""Domain values as tables and lines of a terminal."""

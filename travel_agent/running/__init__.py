@@ -1,0 +1,1 @@
+"""A booked trip: files in, jobs, output, files home, notices, history."""

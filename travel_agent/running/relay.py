@@ -1,0 +1,127 @@
+"""The laptop brings a stage's input, where no site can ask the one that has it.
+
+A site that only this user reaches, by SSH or on this computer, gives its files to nobody else. The
+job of the stage behind it is queued only when its input is there; so nothing can start without it,
+and nothing has to be remembered at the sites. The price is that the laptop must be there between
+the two stages: ``gur watch`` does it as soon as the stage before is over, ``gur resume`` does what
+can be done now. A stage whose time goes by without is a failed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from gridtravel.gridcore.errors import NotFoundError, UnavailableError
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.gridcore.ports import FileStatus, OutputChunk, SitePort
+from gridtravel.gridcore.trips.itineraries import Itinerary, Leg
+from gridtravel.gridio.sites.transfers import (
+    bounded,
+    deliver,
+    handed_files,
+    some_at_once,
+    what_is_there,
+)
+from gridtravel.travel_agent.log.events import JobSubmitted
+from gridtravel.travel_agent.news import News, Step
+from gridtravel.travel_agent.running.jobs import LegChange, LegOutput, LegWork
+from gridtravel.travel_agent.running.pipeline_inputs import stage_of, waits_for
+from gridtravel.travel_agent.trip_context import TripContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relay:
+    """What brings the inputs of one trip's stages."""
+
+    trip: TripContext
+    work: LegWork
+
+    async def bring_now(self, itinerary: Itinerary) -> Itinerary:
+        """Bring every input that is there already (``gur resume``)."""
+        for leg in self._pending(itinerary):
+            brought = await self._bring(itinerary, leg, may_wait=False)
+            if brought is None:
+                break
+            itinerary = itinerary.with_leg(brought)
+        return itinerary
+
+    async def bring_in_time(self, itinerary: Itinerary) -> AsyncIterator[LegOutput | LegChange]:
+        """Bring each input as soon as the stage before has ended, and follow the jobs that are
+        queued with them (``gur watch``).
+        """
+        for leg in self._pending(itinerary):
+            brought = await self._bring(itinerary, leg, may_wait=True)
+            if brought is None:
+                return
+            itinerary = itinerary.with_leg(brought)
+            async for item in self.work.follow(replace(itinerary, legs=(brought,))):
+                yield item
+
+    def _pending(self, itinerary: Itinerary) -> list[Leg]:
+        """Stages whose jobs wait for this laptop, in order."""
+        return [
+            leg
+            for leg in itinerary.legs
+            if leg.job_id is None and self.work.is_relayed(leg, itinerary)
+        ]
+
+    async def _bring(self, itinerary: Itinerary, leg: Leg, *, may_wait: bool) -> Leg | None:
+        """Bring the input of ``leg`` and queue its job, when the stage before has ended well.
+
+        ``None``: it has not ended (only without ``may_wait``), or badly, or has no job.
+        """
+        before = waits_for(self.trip.metajob, itinerary, leg)
+        assert before is not None, "only stages with one before them are pending"
+        if before.job_id is None:
+            return None
+        state = await self._end_of(before, may_wait=may_wait)
+        if state is not JobState.COMPLETED:
+            why = (
+                f"{before.name} ended as {state}" if state.is_over else f"{before.name} is {state}"
+            )
+            self.trip.tell(
+                News(step=Step.NOTE, place=leg.name, text=f"its input is not there: {why}")
+            )
+            return None
+        await self._pass_on(before, leg)
+        view = await self.work.submit(leg, itinerary)
+        await self.trip.log.write(JobSubmitted(leg=leg.name, job_id=view.job_id))
+        return replace(leg, job_id=view.job_id)
+
+    async def _end_of(self, leg: Leg, *, may_wait: bool) -> JobState:
+        """Where a leg's job stands, or how it ended."""
+        site = self.trip.destinations[leg.machine].connection.site
+        async for view in site.watch_job(leg.job_id or ""):
+            if view.state.is_over or not may_wait:
+                return view.state
+        raise UnavailableError(f"{leg.site} stopped telling of job {leg.job_id}")
+
+    async def _pass_on(self, before: Leg, leg: Leg) -> None:
+        """Every file that is handed over, from site to site through here; nothing is kept."""
+        giver = self.trip.destinations[before.machine].connection.site
+        receiver = self.trip.destinations[leg.machine].connection.site
+        area, own = before.reservation_id or "", leg.reservation_id or ""
+        stage = stage_of(self.trip.metajob, leg)
+        assert stage is not None, "only stages are relayed"
+        there = await what_is_there(receiver, own)
+        count = 0
+        for wanted in stage.receives:
+            found = await giver.list_files(area, wanted.source, with_checksums=True)
+            files = handed_files(found, wanted.source, wanted.destination)
+            if not files:
+                raise NotFoundError(f"{before.name} at {before.site} left no {wanted.source!r}")
+
+            async def bring(pair: tuple[FileStatus, FileStatus]) -> bool:
+                file, target = pair
+                read = partial(_read, giver, area, file)
+                return await deliver(receiver, own, target, read, there.get(target.path))
+
+            count += sum(await some_at_once(bring, files))
+        text = f"{count} files brought from {before.name}"
+        self.trip.tell(News(step=Step.STAGED, place=leg.name, text=text))
+
+
+def _read(giver: SitePort, area: str, file: FileStatus, offset: int) -> AsyncIterator[OutputChunk]:
+    return bounded(giver.get_file(area, file.path, offset), file.size_bytes)

@@ -1,0 +1,1 @@
+"""How a start is looked for: sweep, probe, pipelines, alternatives."""

@@ -1,0 +1,152 @@
+"""The travel agent's office: the user's machines with a connection to each, and the logs of trips.
+
+Every part of the travel agent works from here; nothing here books anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from gridtravel.gridcore.errors import NotAuthorisedError, NotFoundError
+from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob
+from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.system.clock import Clock
+from gridtravel.gridio.system.ids import IdSource
+from gridtravel.gridio.system.notify import Notifier
+from gridtravel.travel_agent.log.finding import find_trip
+from gridtravel.travel_agent.log.folders import TripJournals
+from gridtravel.travel_agent.log.trip_log import JournaledTripLog, SharedTripLog, TripLog
+from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from gridtravel.travel_agent.news import Listener
+from gridtravel.travel_agent.sites.config import GridConfig, MachineEntry
+from gridtravel.travel_agent.sites.destinations import Destination
+from gridtravel.travel_agent.trip_context import TripContext
+
+Connect = Callable[[MachineEntry], SiteConnection]
+"""Makes the connection to a machine; the command line chooses the transport."""
+
+
+class GridSession:
+    """One user's machines and trips. Close it when done; connections are kept until then."""
+
+    def __init__(
+        self,
+        config: GridConfig,
+        connect: Connect,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        journals: TripJournals,
+        notifier: Notifier,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.config = config
+        self.journals = journals
+        self.notifier = notifier
+        self.clock = clock
+        self.ids = ids
+        self._connect = connect
+        self._tell = tell
+        self._connections: dict[tuple[str, ...], SiteConnection] = {}
+
+    async def close(self) -> None:
+        """End all connections."""
+        await asyncio.gather(*(each.close() for each in self._connections.values()))
+        self._connections.clear()
+
+    def connection(self, machine: str) -> SiteConnection:
+        """The connection to a machine of the user's list, kept until ``close``."""
+        entry = self.config.machine(machine)
+        key = entry.connection_key
+        if key not in self._connections:
+            self._connections[key] = self._connect(entry)
+        return self._connections[key]
+
+    def destinations(self, metajob: Metajob) -> dict[str, Destination]:
+        """The machines at which the trip may go, by name."""
+        return {request.machine: self._destination(request) for request in metajob.candidates}
+
+    async def check_logins(self, destinations: dict[str, Destination]) -> None:
+        """Where the metajob names a login, the site must know the user by it."""
+        named = {name: each for name, each in destinations.items() if each.request.login}
+
+        async def check(name: str, destination: Destination) -> None:
+            known = (await destination.connection.calendar.describe()).login
+            if known != destination.request.login:
+                told = f"as {known!r}" if known else "not at all"
+                raise NotAuthorisedError(
+                    f"{name} knows you {told}; the metajob names {destination.request.login!r}",
+                    hint="correct the login, or ask the site for an entry in its grid-mapfile",
+                )
+
+        await asyncio.gather(*(check(name, each) for name, each in named.items()))
+
+    def find(self, wanted: str) -> str:
+        """The id of the trip that ``wanted`` names; the user is told when it was a choice."""
+        found = find_trip(self.journals, wanted, self.clock)
+        if found.note:
+            self._tell(found.note)
+        return found.trip_id
+
+    def open_log(self, wanted: str) -> JournaledTripLog:
+        """The log of the trip that ``wanted`` names; nobody else writes it until it is closed."""
+        trip_id = self.find(wanted)
+        return JournaledTripLog(self.journals.open(trip_id), self.clock, trip_id=trip_id)
+
+    def metajob_of(self, log: TripLog) -> Metajob:
+        """What was asked for, as the log has it."""
+        return self.parsed(log.story.metajob_json)
+
+    def trip_of(self, log: TripLog, listener: Listener) -> TripContext:
+        """The trip as its log has it now."""
+        return self.trip(log.story.trip_id, self.metajob_of(log), log, listener)
+
+    def trip(self, trip_id: str, metajob: Metajob, log: TripLog, listener: Listener) -> TripContext:
+        """A trip to the machines of ``metajob``."""
+        return TripContext(
+            trip_id=trip_id,
+            metajob=metajob,
+            destinations=self.destinations(metajob),
+            log=log,
+            clock=self.clock,
+            tell=listener,
+        )
+
+    def parsed(self, metajob_json: str) -> Metajob:
+        """A metajob as a log keeps it."""
+        return parse_metajob(
+            metajob_json,
+            now=self.clock.now(),
+            zone=self.config.zone,
+            source="the trip's log",
+            form="json",
+            may_be_past=True,
+        ).metajob
+
+    def remembered(self, wanted: str, listener: Listener) -> TripContext:
+        """A trip that was booked, with a log that is not kept from other commands."""
+        log = self.open_log(wanted)
+        try:
+            story = log.story
+            if not story.itinerary().legs:
+                raise NotFoundError(
+                    f"trip {story.trip_id} is {story.state} and has no legs",
+                    hint="`gur status` shows it",
+                )
+            return self.trip_of(SharedTripLog(self.journals, story, self.clock), listener)
+        finally:
+            log.close()
+
+    def _destination(self, request: MachineRequest) -> Destination:
+        entry = self.config.machine(request.machine)
+        return Destination(
+            request=request,
+            connection=self.connection(request.machine),
+            site=entry.site,
+            endpoint=entry.shared_endpoint,
+            features=entry.features,
+            is_manager=entry.is_manager,
+            only_sets=entry.only_sets,
+            has_agent=entry.batch is None,
+        )

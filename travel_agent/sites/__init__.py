@@ -1,0 +1,1 @@
+"""The user's grid: configuration, destinations, connections and their fallback."""
