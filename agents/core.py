@@ -47,9 +47,9 @@ from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.journal.compaction import history_of, rewrite
 from gridtravel.gridio.journal.contract import JournalFailed
+from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.sites.publishing import CalendarPublisher
 from gridtravel.gridio.system.alarms import Alarm
-from gridtravel.gridio.system.background import BackgroundTasks
 from gridtravel.gridio.system.notify import Notice
 from gridtravel.local_sched.scheduling.queries import waiting_reason
 

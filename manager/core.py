@@ -18,12 +18,12 @@ from gridtravel.gridcore.ports import CalendarPort
 from gridtravel.gridio.journal.compaction import history_of, rewrite
 from gridtravel.gridio.journal.contract import Journal, Record, Ticket
 from gridtravel.gridio.journal.records import EventCodec
+from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.publishing import CalendarPublisher
 from gridtravel.gridio.sites.trip_keeping import Proposers
 from gridtravel.gridio.sites.trip_participation import TripParticipant
 from gridtravel.gridio.system.alarms import Alarm
-from gridtravel.gridio.system.background import BackgroundTasks
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
 from gridtravel.manager.book.compaction import compacted

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         VoteQuestion,
     )
     from gridtravel.gridio.journal.contract import Ticket
-    from gridtravel.gridio.system.background import BackgroundTasks
+    from gridtravel.gridio.sites.background import BackgroundTasks
     from gridtravel.gridio.system.clock import Clock
 
 Connect = Callable[[str, str], SiteConnection]

@@ -34,6 +34,7 @@ from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
 from gridtravel.gridcore.trips.trip_consensus import Outcome
+from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.sites.trip_keeping import Proposers
 from gridtravel.gridio.sites.trip_voting import (
     OutsidersVoting,
@@ -43,7 +44,6 @@ from gridtravel.gridio.sites.trip_voting import (
     TripVoting,
     Votes,
 )
-from gridtravel.gridio.system.background import BackgroundTasks
 from gridtravel.gridio.system.clock import Clock
 
 log = logging.getLogger(__name__)

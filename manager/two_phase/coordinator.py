@@ -32,7 +32,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridio.journal.contract import Ticket
-from gridtravel.gridio.system.background import BackgroundTasks
+from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
 from gridtravel.manager.book.decisions import CompositeCalendar

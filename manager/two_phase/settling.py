@@ -23,7 +23,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.errors import GridError, NotFoundError, UnavailableError
 from gridtravel.gridio.journal.contract import Ticket
-from gridtravel.gridio.system.background import BackgroundTasks
+from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.manager.book.decisions import CompositeCalendar
 from gridtravel.manager.book.events import (

@@ -18,7 +18,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError, UnavailableError
 from gridtravel.gridio.journal.memory import WriteStage
-from gridtravel.gridio.system.background import BackgroundTasks
+from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.manager.shadows.children import Standing
 from tests.support.child_site import ChildSite
 from tests.support.manager_world import SOON, World, a_wish, a_world, booked, held

@@ -18,8 +18,8 @@ from gridtravel.gridcore.trips.trip_consensus import (
     VoteQuestion,
     answer_vote,
 )
+from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.sites.trip_voting import TripVoting
-from gridtravel.gridio.system.background import BackgroundTasks
 from gridtravel.gridio.system.clock import ManualClock
 
 NAMES = ("a", "b", "c")
