@@ -305,9 +305,14 @@ class TripRegisters:
 
     def is_any_older(self, before: Instant) -> bool:
         """True when ``forget`` would find something."""
-        return any(each.keep_until < before for each in self.states.values()) or any(
-            each.ends_at < before for each in self.registers.values()
+        return any(each.ends_at < before for each in self.registers.values()) or any(
+            self._is_over(each, before) for each in self.states.values()
         )
+
+    def _is_over(self, state: AcceptorState, before: Instant) -> bool:
+        """A promise made before the hold came is kept as long as what the hold has bound."""
+        key = TripQuestion.parse(state.instance).register
+        return state.keep_until < before and key not in self.registers
 
     def forget(self, before: Instant) -> None:
         """Leave out what nobody asks about after ``before``."""
@@ -317,7 +322,8 @@ class TripRegisters:
             self._by_trip[gone.trip_id] = left
             if not left:
                 del self._by_trip[gone.trip_id]
-        for question in [key for key, each in self.states.items() if each.keep_until < before]:
+        over = [key for key, each in self.states.items() if self._is_over(each, before)]
+        for question in over:
             state = self.states.pop(question)
             if state.asked_by:
                 self._strange[state.asked_by] -= 1
