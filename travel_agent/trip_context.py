@@ -45,7 +45,12 @@ class TripContext:
         """An attempt to book a plan, with a name that no other has."""
         places = {leg.name: self.destinations[leg.machine] for leg in plan.legs}
         nonce = self.ids.new_id("attempt")[-NONCE_LENGTH:]
-        return Attempt(number=number, nonce=nonce, acceptors=acceptors_of(places))
+        return Attempt(
+            number=number,
+            nonce=nonce,
+            acceptors=acceptors_of(places),
+            asked_at=self.clock.now(),
+        )
 
     def asked(self, plan: Plan, attempt: Attempt) -> tuple[AskedLeg, ...]:
         """The holds that an attempt asks for. A request's id is that of its trip, leg and attempt,

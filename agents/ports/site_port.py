@@ -116,9 +116,6 @@ class SiteEndpoint:
                 )
             await core.record([]).durable()
             return core.view(known.job_id)
-        job = self._refuse(asked, owner) or self._accept(asked, owner)
-        if isinstance(job, Decline):
-            return job
         registering: tuple[TripRegistered, ...] = ()
         if asked.race is not None:
             race = register_of_race(asked.race, owner)
@@ -126,6 +123,10 @@ class SiteEndpoint:
             if isinstance(named, Decline):
                 return named
             registering = named
+        job = self._refuse(asked, owner) or self._accept(asked, owner)
+        if isinstance(job, Decline):
+            await core.record(registering).durable()  # the other copies need this site's votes
+            return job
         job_id = job.job_id
         accepted = JobAccepted(
             job_id=job_id,

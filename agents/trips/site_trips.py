@@ -264,6 +264,9 @@ class _Legs:
         if event is ReservationEvent.RELEASE:
             await self._released(reservation_id, reason)
 
+    async def durable(self) -> None:
+        await self._record([]).durable()
+
     async def note_runs(self, reservation_id: str) -> None:
         leg = self.leg(reservation_id)
         if leg is not None and leg.request.trip is not None:

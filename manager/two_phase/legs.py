@@ -106,6 +106,10 @@ class GroupLegs:
         await self._record(events, True).durable()
         self._carry_on()
 
+    async def durable(self) -> None:
+        """See ``LegBook``."""
+        await self._record((), True).durable()
+
     async def note_runs(self, reservation_id: str) -> None:
         """See ``LegBook``."""
         self._runs = {key: each for key, each in self._runs.items() if key in self._book.groups}

@@ -175,6 +175,7 @@ class TripAmendment:
                 legs=legs,
                 acceptors=attempt.acceptors,
                 nonce=attempt.nonce,
+                asked_at=attempt.asked_at,
             )
         )
         self._tell(News(step=Step.DECIDED, text="every leg is held", attempt=attempt.number))

@@ -16,6 +16,7 @@ from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, Transport, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridcore.trips.trip_consensus import majority
 from gridtravel.gridio.sites.trip_voting import RaceVoting, TripQuestions
 from gridtravel.travel_agent.booking.outcome import DECIDE_WITHIN_S, RETRY_S, OutcomeOpenError
 from gridtravel.travel_agent.booking.resume import Resumed
@@ -172,6 +173,17 @@ async def _queue_copies(trip: TripContext) -> Itinerary:
             trip.tell(News(step=Step.UNREACHABLE, place=copy, text=str(answer)))
         else:
             raise answer
+    keepers = [each.site for each in story.race_acceptors]
+    heard = {
+        trip.destinations[copy].site
+        for copy, answer in zip(missing, answers, strict=True)
+        if isinstance(answer, JobView | Decline)
+    } | {leg.site for leg in queued.values()}
+    if queued and len(heard & set(keepers)) < majority(tuple(keepers)):
+        raise UnavailableError(
+            f"too few of the sites that keep the race's outcome answer: {', '.join(keepers)}",
+            hint="book it again, without the machines that do not answer",
+        )
     if not queued:
         if refusal is None:
             assert fault is not None, "every copy had an answer"

@@ -85,6 +85,7 @@ class Booking:
                         legs=legs,
                         acceptors=attempt.acceptors,
                         nonce=attempt.nonce,
+                        asked_at=attempt.asked_at,
                     )
                 )
                 self.trip.tell(News(step=Step.DECIDED, text="every leg is held", attempt=number))

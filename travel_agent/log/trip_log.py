@@ -76,6 +76,8 @@ class Attempt:
     nonce: str = ""
     acceptors: tuple[Acceptor, ...] = ()
     """Who keeps its outcome; empty: the only site's own book, or this log."""
+    asked_at: Instant = 0
+    """When its first hold was about to be asked for; 0: not known."""
 
     def name(self, trip_id: str) -> str:
         """The question whether the attempt is committed."""
@@ -235,7 +237,12 @@ class TripStory:
 
 
 def _attempt(event: TripDecided | AmendmentDecided) -> Attempt:
-    return Attempt(number=event.attempt, nonce=event.nonce, acceptors=event.acceptors)
+    return Attempt(
+        number=event.attempt,
+        nonce=event.nonce,
+        acceptors=event.acceptors,
+        asked_at=event.asked_at,
+    )
 
 
 class JournaledTripLog:
