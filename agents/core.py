@@ -28,7 +28,7 @@ from gridtravel.agents.journal.events import (
     SiteEvent,
 )
 from gridtravel.agents.journal.state import SiteState
-from gridtravel.agents.notices import NoticePost
+from gridtravel.agents.notices import NoticeSender
 from gridtravel.agents.trips.participant import TripParticipant
 from gridtravel.gridcore.booking.calendar_events import (
     FinishedForgotten,
@@ -107,7 +107,7 @@ class AgentCore:
         self.jobs = parts.jobs
         self.clock = parts.clock
         self.state = SiteState()
-        self.post = NoticePost(parts.notifier)
+        self.notice_sender = NoticeSender(parts.notifier)
         self.publisher = CalendarPublisher(self.summary, parts.clock)
         self.job_listeners: dict[Alarm, str] = {}
         """Whoever watches a job, with the job's id."""
@@ -168,7 +168,7 @@ class AgentCore:
         log.info("job %s %s", job_id, what)
         body = f"Job {job_id} ({view.spec.name}) at {self.calendar.site} {what}.\n{text}\n"
         subject = f"[{self.calendar.site}] job {job_id} {what}"
-        self.post.send_soon(Notice(to=view.spec.notify_email, subject=subject, text=body))
+        self.notice_sender.send_soon(Notice(to=view.spec.notify_email, subject=subject, text=body))
 
     def tell_job_displaced(self, job_id: str) -> None:
         """A waiting job lost its place to a reservation of the site."""

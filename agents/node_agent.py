@@ -91,7 +91,7 @@ class NodeAgent(AgentCore):
             self.alarm.close()
             await self.trips.close()
             await self.maintenance.close()
-            await self.post.close()
+            await self.notice_sender.close()
 
     async def tick(self) -> float:
         """Everything that is due now; returns when to look again. ``JournalFailed`` when the disk

@@ -232,4 +232,4 @@ class SiteMaintenance:
         notice = Notice(
             to=kept.request.notify_email, subject=f"[{site}] reservation {key} {what}", text=body
         )
-        self._core.post.send_soon(notice)
+        self._core.notice_sender.send_soon(notice)
