@@ -171,7 +171,7 @@ class AgentCore:
         self.notice_sender.send_soon(Notice(to=view.spec.notify_email, subject=subject, text=body))
 
     def tell_job_displaced(self, job_id: str) -> None:
-        """A waiting job lost its place to a reservation of the site."""
+        """A waiting job lost its planned start to a reservation of the site."""
         self.tell_job_owner(
             job_id,
             "makes way for a reservation of the site",
@@ -223,7 +223,7 @@ class AgentCore:
                 self.state.apply(event)
             case _:
                 if isinstance(event, JobStarting | JobOver):
-                    self.state.forget_place(event.job_id)
+                    self.state.forget_planned_start(event.job_id)
                 self.jobs.apply(event)
                 if isinstance(event, JobResized):
                     self.scheduler.resize_bound(event.job_id, event.nodes, event.limit_s)
@@ -268,8 +268,8 @@ class AgentCore:
             )
         return self._summary
 
-    def room_appeared(self) -> None:
-        """Slots were split: there is room that the last summary does not show."""
+    def availability_grew(self) -> None:
+        """Slots were split: more is free than the last summary shows."""
         self._summary = None
         self.publisher.changed()
 

@@ -50,7 +50,7 @@ class Route(Protocol):
 
 
 class ChannelWire:
-    """Carries messages over ``open_channel()``'s channel to ``destination``, by ``route`` if any."""
+    """Carries messages over ``open_channel()``'s channel to ``destination``."""
 
     def __init__(
         self,
