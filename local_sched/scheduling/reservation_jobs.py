@@ -97,7 +97,7 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class InsideStart:
-    """A job that starts inside a reservation now, until ``room_until`` at the latest."""
+    """A job that starts inside a reservation now, until ``booked_until`` at the latest."""
 
     job: Job
     reservation_id: str
