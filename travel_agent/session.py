@@ -1,6 +1,6 @@
-"""The travel agent's office: the user's machines with a connection to each, and the logs of trips.
+"""One user's session on the grid: the machines with a connection to each, and the logs of trips.
 
-Every part of the travel agent works from here; nothing here books anything.
+Every part of the travel agent is given one; it books nothing itself.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from gridtravel.gridcore.errors import NotAuthorisedError, NotFoundError
 from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob
+from gridtravel.gridio.journal.contract import Record
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
@@ -84,7 +85,7 @@ class GridSession:
 
     def find(self, wanted: str) -> str:
         """The id of the trip that ``wanted`` names; the user is told when it was a choice."""
-        found = find_trip(self.journals, wanted, self.clock)
+        found = find_trip(self.journals, wanted)
         if found.note:
             self._tell(found.note)
         return found.trip_id
@@ -92,7 +93,23 @@ class GridSession:
     def open_log(self, wanted: str) -> JournaledTripLog:
         """The log of the trip that ``wanted`` names; nobody else writes it until it is closed."""
         trip_id = self.find(wanted)
-        return JournaledTripLog(self.journals.open(trip_id), self.clock, trip_id=trip_id)
+        journal = self.journals.open(trip_id)
+        if journal.was_rewound:
+            self._tell_of_older_copy(trip_id)
+        return JournaledTripLog(journal, self.clock, trip_id=trip_id)
+
+    def read_log(self, trip_id: str) -> tuple[Record, ...]:
+        """What is stored of a trip by now, also while another command works on it."""
+        stored = self.journals.read(trip_id)
+        if stored.is_older_copy:
+            self._tell_of_older_copy(trip_id)
+        return stored.records
+
+    def _tell_of_older_copy(self, trip_id: str) -> None:
+        self._tell(
+            f"the log of {trip_id} is an older copy of what this laptop wrote; what was booked or "
+            f"undone since stands in its sites' books"
+        )
 
     def metajob_of(self, log: TripLog) -> Metajob:
         """What was asked for, as the log has it."""

@@ -206,7 +206,7 @@ class SiteEndpoint:
 
     async def query(self, name: str, arguments: Mapping[str, str]) -> object:
         """See ``SitePort``. A planned start is told only when it is journaled, since a restart
-        makes no place later that was told.
+        makes no start later that was told.
         """
         answer = answer_query(self._core, self._caller, name, arguments)
         await self._core.record([]).durable()
@@ -253,7 +253,7 @@ class SiteEndpoint:
         core = self._core
         listed = tuple(dict.fromkeys(reservation_ids))
         if job_id not in core.scheduler.waiting:
-            raise ConflictError(f"job {job_id} does not wait any more, its place is settled")
+            raise ConflictError(f"job {job_id} does not wait any more, its start is settled")
         ticket = core.record([JobBound(job_id=job_id, reservation_ids=listed)])
         core.scheduler.bind_job(job_id, listed, core.clock.now())
         await ticket.durable()

@@ -124,7 +124,7 @@ class MaintenanceWorld:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
         await self.agent.maintenance.close()
-        await self.agent.post.close()
+        await self.agent.notice_sender.close()
         await self.agent.parts.resource_manager.close()
         self.agent.parts.journal.close()
 
@@ -188,7 +188,7 @@ class MaintenanceWorld:
 
     async def mailed(self) -> list[str]:
         """Subjects of all mails, when all are out."""
-        await self.agent.post.drained()
+        await self.agent.notice_sender.drained()
         return [each.subject for each in self.mail.notices]
 
 

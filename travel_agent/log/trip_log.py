@@ -6,6 +6,7 @@ stands is ``folders``' business.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -44,7 +45,7 @@ from gridtravel.travel_agent.log.events import (
 )
 
 if TYPE_CHECKING:
-    from gridtravel.gridio.journal.contract import Journal
+    from gridtravel.gridio.journal.contract import Journal, Record
     from gridtravel.gridio.system.clock import Clock
     from gridtravel.travel_agent.log.folders import TripJournals
 
@@ -236,6 +237,14 @@ class TripStory:
         return Itinerary(trip_id=self.trip_id, name=self.name, state=self.state, legs=legs)
 
 
+def story_of(records: Iterable[Record]) -> TripStory:
+    """What the records of a trip's journal say together."""
+    story = TripStory()
+    for record in records:
+        story.tell(CODEC.decode(record))
+    return story
+
+
 def _attempt(event: TripDecided | AmendmentDecided) -> Attempt:
     return Attempt(
         number=event.attempt,
@@ -254,9 +263,7 @@ class JournaledTripLog:
         """
         self._journal = journal
         self._clock = clock
-        self.story = TripStory()
-        for record in journal.replay():
-            self.story.tell(CODEC.decode(record))
+        self.story = story_of(journal.replay())
         if trip_id and not self.story.trip_id:
             self.story.tell(TripOpened(trip_id=trip_id, name=trip_id, metajob_json=""))
             self.story.tell(TripEnded(state=TripState.ABSENT.value, message="never asked for"))
