@@ -101,7 +101,7 @@ SWITCHES: Final = {
         REACHED: "CAN_CHANGE CAN_STAY CAN_FOLLOW",
     },
 }
-"""By model, and by what must be found; each model without a switch comes first and finds nothing."""
+"""By model, and by what must be found; a model without a switch comes first and finds nothing."""
 
 
 def configurations() -> list[Configuration]:
