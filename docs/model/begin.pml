@@ -8,7 +8,7 @@
  * went through; who hears a majority hears what was chosen, or has it settled. The outcome: COMMIT by the
  * traveller, since every leg was held, ABORT by anybody. The cancellation: COMMIT at any time, ABORT from
  * CHECK_BEFORE_S before the start on, as the acceptors' clocks say. Ready: COMMIT by the site that holds the leg,
- * when that is committed; ABORT from CHECK_BEFORE_S before the start on.
+ * when that is committed; ABORT from the start on.
  *
  * A site may be away: cut off, from some moment on until it is too late; dead, likewise; or dead at the start
  * and back before it is too late. The conventions are those of trip.pml otherwise. What a site has learned it
@@ -62,7 +62,7 @@ byte ready[SITES];
 /* The time, by the acceptors' clocks. */
 #define EARLY 0
 #define ASKING 1                /* from CHECK_BEFORE_S before the start */
-#define DUE 2                   /* from the start to START_SLACK_S after it */
+#define DUE 2                   /* from the start to the last second in which a leg may begin */
 #define OVER 3
 byte time;
 
@@ -158,9 +158,9 @@ end:
     :: d_step { ready[0] == 0 && MAY_BE_READY(0) -> ready[0] = COMMIT }
     :: d_step { ready[1] == 0 && MAY_BE_READY(1) -> ready[1] = COMMIT }
     :: d_step { ready[2] == 0 && MAY_BE_READY(2) -> ready[2] = COMMIT }
-    :: d_step { ready[0] == 0 && time != EARLY -> ready[0] = ABORT }
-    :: d_step { ready[1] == 0 && time != EARLY -> ready[1] = ABORT }
-    :: d_step { ready[2] == 0 && time != EARLY -> ready[2] = ABORT }
+    :: d_step { ready[0] == 0 && (time == DUE || time == OVER) -> ready[0] = ABORT }
+    :: d_step { ready[1] == 0 && (time == DUE || time == OVER) -> ready[1] = ABORT }
+    :: d_step { ready[2] == 0 && (time == DUE || time == OVER) -> ready[2] = ABORT }
     od
 }
 
