@@ -231,8 +231,10 @@ def _may_wish(
 
 def _check_stranger(question: VoteQuestion, voter: Voter) -> None:
     """Of an attempt that no hold here has named: promises and ABORTs, from sites and managers, so
-    that holds which were sent to some sites only are let go of.
+    that holds which were sent to some sites only are let go of. Of a race whose copy this site has
+    refused, or never heard of, COMMIT as well: the other copies go on, and need their keepers.
     """
+    is_race = TripQuestion.parse(question.instance).kind is QuestionKind.RUN
     is_own_ballot = question.ballot.proposer.startswith(f"{voter.party}:")
     match question.phase:
         case Phase.LEARN:
@@ -240,7 +242,7 @@ def _check_stranger(question: VoteQuestion, voter: Voter) -> None:
         case Phase.PREPARE:
             is_allowed = is_own_ballot
         case Phase.ACCEPT:
-            is_allowed = is_own_ballot and question.outcome is Outcome.ABORT
+            is_allowed = is_own_ballot and (question.outcome is Outcome.ABORT or is_race)
         case _:
             is_allowed = False
     if not (is_allowed and voter.party):

@@ -184,6 +184,8 @@ STRANGE = {
     "first commit": (question("t/1.n", Phase.ACCEPT, COMMIT), False),
     "another's ballot": (question("t/1.n", Phase.PREPARE), False),
     "settle": (question("t/1.n", Phase.SETTLE, ABORT), False),
+    "a copy runs": (question("t/runs/c", Phase.ACCEPT, COMMIT, Ballot(1, "z:r:1")), True),
+    "a copy runs, first": (question("t/runs/c", Phase.ACCEPT, COMMIT), False),
 }
 
 
