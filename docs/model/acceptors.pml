@@ -94,7 +94,7 @@ end:
     :: d_step { MAY_ACCEPT(1) -> accept(1) }
     :: d_step { MAY_ACCEPT(2) -> accept(2) }
     :: d_step { MAY_ACCEPT(3) -> accept(3) }
-    /* What was said without a register is kept for an hour. */
+    /* What was said without a register is forgotten one day. */
     :: d_step { MAY_FORGET && !HAS_REGISTER(me) && !IS_SILENT(me) -> promised[me] = 0; vote[me] = 0 }
     /* A liar denies what it has said. */
     :: d_step { IS_LIAR && !IS_SILENT(me) -> promised[me] = 0; vote[me] = 0 }

@@ -35,7 +35,7 @@
  *   LYING_PARTY      the same by a fourth participant, which is no acceptor: it also asks to settle at any
  *                    time, says that it holds its leg or not, and does with it what it likes. The three honest
  *                    legs are what is checked
- *   FORGETFUL        an acceptor forgets after an hour what it said without a register; by then the traveller
+ *   FORGETFUL        an acceptor forgets after tombstone_s what it said without a register; by then the traveller
  *                    proposes nothing any more
  *   LYING_TRAVELLER  proposes COMMIT when he likes, tells any site to commit or to release at any time. Of his
  *                    trip only this is checked: at most one outcome, and no leg that is gone comes back
@@ -92,7 +92,7 @@
 /* What participants remember. */
 byte leg[PARTIES];
 bool gives_up;                  /* the traveller released its holds without any proposal */
-bool is_old;                    /* an hour has passed since the traveller asked for the first hold */
+bool is_old;                    /* so long has passed since the traveller asked for the first hold */
 byte outcome;                   /* what was chosen first; for the assertions only */
 
 #define WAS_HELD(s) (leg[s] == HELD || leg[s] == COMMITTED || leg[s] == RELEASED)
