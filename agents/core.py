@@ -47,6 +47,7 @@ from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.journal.compaction import history_of, rewrite
 from gridtravel.gridio.journal.contract import JournalFailed
+from gridtravel.gridio.sites.neighbours import Neighbours
 from gridtravel.gridio.sites.publishing import CalendarPublisher
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.gridio.system.notify import Notice
@@ -111,8 +112,9 @@ class AgentCore:
         self.publisher = CalendarPublisher(self.summary, parts.clock)
         self.job_listeners: dict[Alarm, str] = {}
         """Whoever watches a job, with the job's id."""
+        self.neighbours = Neighbours(parts.calendar.site, parts.cards, parts.connect, parts.clock)
         self.trips = TripParticipant(
-            parts.calendar, parts.clock, parts.connect, own_calendar, self.record
+            parts.calendar, parts.clock, self.neighbours, own_calendar, self.record
         )
         self.runner = JobRunner(
             calendar=parts.calendar,

@@ -20,13 +20,14 @@ from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import GridError, InputError, NotAuthorisedError
 from gridtravel.gridio.journal.contract import Journal, JournalFailed
 from gridtravel.gridio.journal.sqlite import SqliteJournal
-from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.rpc.client.grpc_site import PATIENT, GrpcSite
 from gridtravel.gridio.rpc.server.front_door import LocalSocket
 from gridtravel.gridio.rpc.server.grid_server import GridServer
 from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.cards import CertifiedCards
 from gridtravel.gridio.trust.credentials import (
     Credential,
     Usage,
@@ -131,7 +132,7 @@ def build_parts(
     """The manager's parts as the configuration wants them."""
 
     def connect(site: str, endpoint: str) -> SiteConnection:
-        return GrpcSite(endpoint, credential, site=site, clock=clock)
+        return GrpcSite(endpoint, credential, site=site, clock=clock, options=PATIENT)
 
     children = [
         Child(
@@ -168,6 +169,7 @@ def build_parts(
         published_horizon_s=config.file.calendar.published_horizon_s,
         subject_of=callers.subject_of,
         connect=connect,
+        cards=CertifiedCards(credential),
         keeper_rules=config.keeper_rules,
         shadow_age_max_s=config.file.calendar.shadow_age_max_s,
         time_zone=config.file.manager.time_zone,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gridtravel.gridcore.booking.reservations import Acceptor, Reservation, TripRef
+from gridtravel.gridcore.booking.reservations import Acceptor, Decline, Reservation, TripRef
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import Leg, LegState, Transport
 from gridtravel.gridcore.trips.metajobs import Metajob
@@ -18,7 +18,11 @@ from gridtravel.gridio.system.clock import Clock
 from gridtravel.travel_agent.log.events import AskedLeg
 from gridtravel.travel_agent.log.trip_log import TripLog
 from gridtravel.travel_agent.news import Listener, deaf
-from gridtravel.travel_agent.sites.destinations import Destination, acceptors_of
+from gridtravel.travel_agent.sites.destinations import (
+    Destination,
+    acceptors_of,
+    without_keeper,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,8 @@ class TripContext:
     clock: Clock
     tell: Listener = deaf
     """Hears of each step."""
+    keepers: tuple[str, ...] = ()
+    """Sites that alone may keep its outcome, as its user says; none: any of its sites."""
 
     def asked(self, plan: Plan, attempt: int) -> tuple[AskedLeg, ...]:
         """The holds that an attempt asks for. A request's id is that of its trip, leg and attempt,
@@ -52,7 +58,14 @@ class TripContext:
 
     def acceptors(self, legs: Sequence[AskedLeg]) -> tuple[Acceptor, ...]:
         """Who keeps the outcome of an attempt with these legs."""
-        return acceptors_of({leg.name: self.destinations[leg.machine] for leg in legs})
+        return acceptors_of(self._places(legs), self.keepers)
+
+    def without_keeper(self, plan: Plan) -> Decline | None:
+        """Why a plan is not booked, when nobody who may can keep its outcome."""
+        return without_keeper(self._places(plan.legs), self.keepers)
+
+    def _places(self, legs: Sequence[AskedLeg] | Sequence[PlannedLeg]) -> dict[str, Destination]:
+        return {leg.name: self.destinations[leg.machine] for leg in legs}
 
     def trip_ref(
         self,

@@ -33,7 +33,7 @@ from gridtravel.gridcore.trips.trip_consensus import (
     VoteQuestion,
     answer_vote,
 )
-from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.sites.neighbours import Neighbours
 from gridtravel.gridio.sites.trip_voting import RaceVoting, TripVoting
 
 if TYPE_CHECKING:
@@ -50,9 +50,6 @@ CHECK_BEFORE_S: Final = 10
 early enough to hear from slow acceptors."""
 CHECK_TURN_S: Final = 1
 """Each participant asks this long after the one before it."""
-
-Connect = Callable[[str, str], SiteConnection]
-"""Makes the connection to another site, by its name and endpoint, as this site."""
 
 RACE_RETRY_FIRST_S: Final = 0.2
 RACE_RETRY_MAX_S: Final = 5.0
@@ -71,7 +68,7 @@ class TripParticipant:
         self,
         calendar: Calendar,
         clock: Clock,
-        connect: Connect,
+        neighbours: Neighbours,
         own_port: Callable[[], CalendarPort],
         record: Callable[[Sequence[AgentEvent]], Ticket],
     ) -> None:
@@ -83,7 +80,7 @@ class TripParticipant:
         """
         self._calendar = calendar
         self._clock = clock
-        self._connect = connect
+        self._neighbours = neighbours
         self._own_port = own_port
         self._record = record
         self.states: dict[str, AcceptorState] = {}
@@ -91,7 +88,6 @@ class TripParticipant:
         self.in_doubt: set[str] = set()
         """Reservations whose outcome is being asked for."""
         self._proposers = itertools.count(1)
-        self._connections: dict[tuple[str, str], SiteConnection] = {}
         self._group: asyncio.TaskGroup | None = None
 
     # -- as an acceptor ----------------------------------------------------------------------------
@@ -128,10 +124,9 @@ class TripParticipant:
         self._group = group
 
     async def close(self) -> None:
-        """End the connections to other sites."""
+        """Nothing is settled from now on, and the connections to other sites end."""
         self._group = None
-        await asyncio.gather(*(each.close() for each in self._connections.values()))
-        self._connections.clear()
+        await self._neighbours.close()
 
     def must_ask(self, hold: Reservation) -> bool:
         """True when a hold may not simply expire, because others decide with it."""
@@ -345,10 +340,7 @@ class TripParticipant:
             if acceptor.site == self._calendar.site:
                 ports[acceptor.site] = self._own_port()
                 continue
-            key = (acceptor.site, acceptor.endpoint)
-            if key not in self._connections:
-                self._connections[key] = self._connect(*key)
-            ports[acceptor.site] = self._connections[key].calendar
+            ports[acceptor.site] = self._neighbours.way_to(acceptor).calendar
         return ports
 
     def _fraction(self, trip: TripRef) -> float:

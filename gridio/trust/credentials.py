@@ -118,6 +118,21 @@ def check_credential(
         return [fault]
     problems: list[GridError] = []
     problems.extend(_key_problems(credential, certificate, subject))
+    problems.extend(certificate_problems(certificate, subject, roots, now, usage))
+    return problems
+
+
+def certificate_problems(
+    certificate: x509.Certificate,
+    subject: str,
+    roots: Sequence[x509.Certificate],
+    now: Instant,
+    usage: Usage,
+) -> list[GridError]:
+    """What is wrong with anybody's certificate at ``now`` for those who believe ``roots``: its
+    dates, who signed it, what it was issued for.
+    """
+    problems: list[GridError] = []
     problems.extend(_date_problems(certificate, subject, now))
     problems.extend(_root_problems(certificate, roots, subject, now))
     if not _serves(certificate, usage):

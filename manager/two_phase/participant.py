@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 from gridtravel.gridcore.booking.reservations import (
     Acceptor,
@@ -22,7 +22,6 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationState,
     TripRef,
 )
-from gridtravel.gridcore.errors import GridError, UnavailableError
 from gridtravel.gridcore.ports import CalendarPort
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.trip_consensus import (
@@ -63,8 +62,8 @@ class ParticipantParts:
     clock: Clock
     background: BackgroundTasks
     record: Callable[[Sequence[ManagerEvent], bool], Ticket]
-    connect: Callable[[str, str], CalendarPort]
-    """The calendar of another acceptor, by its name and endpoint; kept for life."""
+    calendar_of: Callable[[Acceptor], CalendarPort]
+    """The calendar of another acceptor; one to which there is no way is silent."""
     own_port: Callable[[], CalendarPort]
     carry_on: Callable[[], None]
     """Sees to it that whatever was decided or is owed comes to its end."""
@@ -227,19 +226,4 @@ class TripParticipant:
     def _port(self, acceptor: Acceptor) -> CalendarPort:
         if acceptor.site == self._book.site:
             return self._parts.own_port()
-        try:
-            return self._parts.connect(acceptor.site, acceptor.endpoint)
-        except GridError as fault:
-            log.warning("no way to the acceptor %s: %s", acceptor.site, fault)
-            return cast("CalendarPort", _OutOfReach(acceptor))
-
-
-class _OutOfReach:
-    """An acceptor whose address leads nowhere; it is only ever asked to vote."""
-
-    def __init__(self, acceptor: Acceptor) -> None:
-        self._acceptor = acceptor
-
-    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
-        """Silence."""
-        raise UnavailableError(f"no way to {self._acceptor.site} for {question.instance}")
+        return self._parts.calendar_of(acceptor)

@@ -162,7 +162,7 @@ class SimulatedLaptop:
             zone=ZoneInfo("UTC"),
             search=plan.search,
             machines={
-                name: MachineEntry(machine=name, site=name, endpoint=f"{name}.example.org:7101")
+                name: MachineEntry(machine=name, site=name, endpoint=endpoint_of(name))
                 for name in sites
             },
         )

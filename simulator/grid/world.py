@@ -161,6 +161,7 @@ class World:
         self.loop = loop
         self.chance = Chance(plan.seed)
         self.event_log = EventLog(loop)
+        self.cards = SharedKeyCards(self.chance.child("cards").number().to_bytes(32, "big"))
         self.network = Network(loop, self.chance.child("net"), self.event_log, plan.conditions)
         self.sites = {each.name: types.site(each, self) for each in plan.sites}
         names = list(self.sites)

@@ -135,6 +135,7 @@ class TreeManager:
             published_horizon_s=SITE_RULES.horizon_s,
             subject_of=lambda caller: caller.subject,
             connect=_no_way,
+            cards=SharedKeyCards(b"no trips here"),
             parent=None if self.parent is None else connect(self.parent),
             patience_s=world.shape.patience_s,
             keeper_rules=KeeperRules(silence_max_s=SILENCE_MAX_S + world.shape.stale_s),

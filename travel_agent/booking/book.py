@@ -45,7 +45,9 @@ async def set_out(
     destinations = session.destinations(metajob)
     check_search(session.config.search, metajob, destinations)
     check_files(metajob, destinations, base)
+    session.check_keepers(metajob)
     await session.check_logins(destinations)
+    await session.meet(metajob)
     log = JournaledTripLog(session.journals.create(trip_id), session.clock)
     try:
         await log.write(
@@ -81,6 +83,8 @@ async def ask_only(session: GridSession, metajob: Metajob, listener: Listener) -
             hint="`gur book` queues them; leave race out for the earliest reservation",
         )
     check_search(session.config.search, metajob, session.destinations(metajob))
+    session.check_keepers(metajob)
+    await session.meet(metajob)
     trip = session.trip(session.ids.new_id("quote"), metajob, ForgetfulLog(), listener)
     booking = Booking(trip, run_id=session.ids.new_id("run"), search=session.config.search)
     try:

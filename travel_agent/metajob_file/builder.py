@@ -130,6 +130,7 @@ class MetajobBuilder:
                 alternatives=alternatives,
                 healing=tuple(HealingRule(rule) for rule in model.healing),
                 notifications=notifications,
+                keepers=tuple(model.keepers),
             )
             if not self.may_be_past:
                 metajob.check_still_possible(self.now)

@@ -38,6 +38,7 @@ def metajob_to_document(metajob: Metajob) -> dict[str, Any]:
         "race": metajob.is_race,
         "accept_alternative": metajob.accepts_alternative,
         "healing": [rule.value for rule in metajob.healing],
+        "keepers": list(metajob.keepers),
         "task": _task(metajob.task),
         "machines": [
             {
