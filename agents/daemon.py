@@ -244,7 +244,7 @@ async def _serve(
     ]
     try:
         async with server:
-            own_card.issue(server.port, agent.clock)
+            own_card.issue(server.port, agent.clock.now())
             endpoint_file.write_text(server.endpoint + "\n", encoding="utf-8")
             sys.stdout.write(f"ready {server.endpoint}\n")
             sys.stdout.flush()

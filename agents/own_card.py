@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gridtravel.gridcore.errors import InputError
-from gridtravel.gridio.system.clock import Clock
+from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.trust.cards import check_endpoint, issue_card
 from gridtravel.gridio.trust.credentials import Credential
 from gridtravel.gridio.trust.identity import hosts_of, read_certificate
@@ -38,21 +38,27 @@ class OwnCard:
         """The card, as the site tells it."""
         return self._text
 
-    def endpoint(self, port: int) -> str:
-        """Where other sites reach the site when it listens at ``port``; ``InputError`` when nobody
-        can know.
-        """
-        hosts = hosts_of(read_certificate(self._credential.cert_pem))
-        return advertised_endpoint(self._advertise, self._listen, port, hosts)
+    def problem(self, now: Instant) -> str:
+        """Why there will be no card, as far as the configuration tells; empty: there will be."""
+        try:
+            self._made(ANY_PORT, now)
+        except InputError as fault:
+            return str(fault)
+        return ""
 
-    def issue(self, port: int, clock: Clock) -> None:
+    def issue(self, port: int, now: Instant) -> None:
         """Make it, now that the site listens at ``port``. Where that cannot be, the site serves
         without a card, and its log says what is missing.
         """
         try:
-            self._text = issue_card(self._credential, self.endpoint(port), clock.now())
+            self._text = self._made(port, now)
         except InputError as fault:
             log.warning("no other site can reach this one: %s", fault)
+
+    def _made(self, port: int, now: Instant) -> str:
+        hosts = hosts_of(read_certificate(self._credential.cert_pem))
+        endpoint = advertised_endpoint(self._advertise, self._listen, port, hosts)
+        return issue_card(self._credential, endpoint, now)
 
 
 def advertised_endpoint(advertise: str, listen: str, port: int, hosts: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.jobs.job import JobSpec
 from gridtravel.gridio.sites.publishing import HEARTBEAT_S
+from gridtravel.gridio.trust.cards import SharedKeyCards
 from gridtravel.simulator.checks.checkers import check_quiet, check_travelled
 from gridtravel.simulator.checks.trip_checkers import check_told
 from gridtravel.simulator.grid.simulated_laptop import LaptopPlan, SimulatedLaptop

@@ -20,6 +20,7 @@ from gridtravel.gridio.journal.memory import Disk, MemoryJournal
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.publishing import COALESCE_S
 from gridtravel.gridio.system.ids import SeededIds
+from gridtravel.gridio.trust.cards import SharedKeyCards
 from gridtravel.manager.book.decisions import ManagerRules
 from gridtravel.manager.calendar_manager import CalendarManager
 from gridtravel.manager.core import ManagerParts

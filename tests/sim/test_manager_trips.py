@@ -11,7 +11,6 @@ from typing import cast
 import pytest
 
 from gridtravel.gridcore.booking.reservations import (
-    Acceptor,
     Reservation,
     ReservationState,
     TripRef,
@@ -28,6 +27,7 @@ from gridtravel.gridcore.trips.trip_consensus import (
 )
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.trip_voting import TripVoting
+from tests.support.cards import an_acceptor
 from tests.support.child_site import ChildSite
 from tests.support.manager_world import ADA, SOON, STRANGER, World, a_wish, a_world, held
 from tests.support.virtual_time import run_virtually
@@ -63,7 +63,7 @@ Others = dict[str, Elsewhere]
 
 def a_trip() -> TripRef:
     """Two legs; the acceptors are the manager and two other sites."""
-    acceptors = tuple(Acceptor(site=name, endpoint=f"{name}:1") for name in ("north", "x", "y"))
+    acceptors = tuple(an_acceptor(name) for name in ("north", "x", "y"))
     return TripRef(trip_id="trip-1", leg="ocean", acceptors=acceptors, ends_at=LATER + 60)
 
 

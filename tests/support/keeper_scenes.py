@@ -7,7 +7,7 @@ from typing import Any
 
 from gridtravel.agents.trips.participant import TripParticipant
 from gridtravel.gridcore.booking.calendars import Calendar
-from gridtravel.gridcore.booking.reservations import Acceptor, TripRef
+from gridtravel.gridcore.booking.reservations import TripRef
 from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.trips.trip_consensus import (
     AcceptorAnswer,
@@ -16,14 +16,16 @@ from gridtravel.gridcore.trips.trip_consensus import (
     VoteQuestion,
     answer_vote,
 )
+from gridtravel.gridio.sites.neighbours import Neighbours
 from gridtravel.gridio.system.clock import ManualClock
+from tests.support.cards import CARDS, an_acceptor
 
 NAMES = ("a", "b", "c")
 TRIP = TripRef(
     trip_id="trip-1",
     leg="lab",
     participants=NAMES,
-    acceptors=tuple(Acceptor(site=name, endpoint=f"{name}:1") for name in NAMES),
+    acceptors=tuple(an_acceptor(name) for name in NAMES),
     ends_at=1000,
 )
 
@@ -76,7 +78,8 @@ def a_keeper(
     def own_port() -> Any:
         raise AssertionError("this site is no acceptor")
 
-    return TripParticipant(calendar, clock, connect, own_port, record)
+    neighbours = Neighbours(calendar.site, CARDS, connect, clock)
+    return TripParticipant(calendar, clock, neighbours, own_port, record)
 
 
 async def some_seconds(clock: ManualClock) -> None:

@@ -35,6 +35,7 @@ from gridtravel.local_sched.scheduling.backfill import BackfillRule
 from gridtravel.local_sched.scheduling.config import SchedulerConfig
 from gridtravel.local_sched.scheduling.shortpools import Shortpool
 from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
+from tests.support.cards import CARDS, card_of
 
 KENNETH = Caller(subject="login:kenneth", login="kenneth", accounts=("kenneth",))
 ROOT = Caller(subject="login:root", login="root", accounts=("root",), role=Role.ADMIN)
@@ -105,6 +106,8 @@ class MaintenanceWorld:
                 kill_grace_s=1.0,
                 login_of=lambda subject: None,
                 connect=self._connect,
+                cards=CARDS,
+                own_card=lambda: card_of(self.name),
                 maintenance=self._rules,
                 notifier=self.mail,
             )
