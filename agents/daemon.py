@@ -32,7 +32,7 @@ from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import GridError, UnavailableError
 from gridtravel.gridio.journal.sqlite import SqliteJournal
-from gridtravel.gridio.rpc.client.grpc_site import PATIENT, GrpcSite
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
 from gridtravel.gridio.rpc.server.front_door import LocalSocket
 from gridtravel.gridio.rpc.server.grid_server import GridServer
 from gridtravel.gridio.rpc.server.peers import Peer, map_caller
@@ -90,7 +90,7 @@ async def run_agent(config: SiteConfig) -> None:
     try:
 
         def connect(site: str, endpoint: str) -> SiteConnection:
-            return GrpcSite(endpoint, credential, site=site, clock=clock, options=PATIENT)
+            return GrpcSite(endpoint, credential, site=site, clock=clock)
 
         own_card = OwnCard(
             credential, advertise=config.file.site.advertise, listen=config.file.site.listen

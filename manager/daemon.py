@@ -20,7 +20,7 @@ from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import GridError, InputError, NotAuthorisedError
 from gridtravel.gridio.journal.contract import Journal, JournalFailed
 from gridtravel.gridio.journal.sqlite import SqliteJournal
-from gridtravel.gridio.rpc.client.grpc_site import PATIENT, GrpcSite
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
 from gridtravel.gridio.rpc.server.front_door import LocalSocket
 from gridtravel.gridio.rpc.server.grid_server import GridServer
 from gridtravel.gridio.rpc.server.peers import Peer, map_caller
@@ -132,7 +132,7 @@ def build_parts(
     """The manager's parts as the configuration wants them."""
 
     def connect(site: str, endpoint: str) -> SiteConnection:
-        return GrpcSite(endpoint, credential, site=site, clock=clock, options=PATIENT)
+        return GrpcSite(endpoint, credential, site=site, clock=clock)
 
     children = [
         Child(

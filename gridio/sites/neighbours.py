@@ -17,7 +17,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
-from gridtravel.gridcore.errors import InputError, UnavailableError
+from gridtravel.gridcore.errors import GridError, InputError
 from gridtravel.gridcore.ports import CalendarPort, SitePort
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.sites.connections import (
@@ -131,7 +131,6 @@ class _Line:
     users: int = 0
     is_retired: bool = False
     """It is ended with its last user."""
-    has_answered: bool = False
 
 
 class Neighbour:
@@ -146,6 +145,8 @@ class Neighbour:
         self._line: _Line | None = None
         self._pause_s = 0.0
         self._not_before = 0.0
+        self._why = ""
+        """What the last attempt to connect has found."""
         self.calendar: CalendarPort = _Calendar(self, lambda line: line.connection.calendar)
         self.site: SitePort = _Site(self, lambda line: line.connection.site)
         self.transport: Any = "grpc"
@@ -183,17 +184,11 @@ class Neighbour:
         line.users += 1
         try:
             yield line
-            line.has_answered = True
             if line is self._line:
                 self._pause_s = 0.0
-        except UnavailableError as fault:
-            is_gone = isinstance(fault, UnreachableError) or not line.has_answered
-            if is_gone and line is self._line:
-                self._give_up(line)
-            raise
-        except IdentityNotProvenError:
+        except (UnreachableError, IdentityNotProvenError) as fault:
             if line is self._line:
-                self._give_up(line)
+                self._give_up(line, fault)
             raise
         finally:
             line.users -= 1
@@ -210,16 +205,14 @@ class Neighbour:
             wait_s = self._not_before - self._clock.now_precise()
             # A clock that was set back must not make a pause longer than it was.
             if 0 < wait_s <= PAUSE_MAX_S:
-                raise UnreachableError(
-                    f"{self._name} could not be reached at {self._card.endpoint} just now",
-                    hint=f"it is tried again after {self._pause_s:g} s",
-                )
+                raise UnreachableError(self._why, hint=f"tried again in {wait_s:.1f} s")
             endpoint = self._card.endpoint
             self._line = _Line(self._connect(self._name, endpoint), endpoint)
         return self._line
 
-    def _give_up(self, line: _Line) -> None:
+    def _give_up(self, line: _Line, fault: GridError) -> None:
         """The next attempt has to wait."""
+        self._why = fault.message
         self._pause_s = min(max(2 * self._pause_s, PAUSE_FIRST_S), PAUSE_MAX_S)
         self._not_before = self._clock.now_precise() + self._pause_s
         self._retire(line)

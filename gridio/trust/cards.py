@@ -40,6 +40,7 @@ from gridtravel.gridcore.errors import GridError, InputError
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.trust.certificates import key_from_pem
 from gridtravel.gridio.trust.credentials import (
+    UNUSABLE,
     Credential,
     Usage,
     certificate_problems,
@@ -175,8 +176,8 @@ class CertifiedCards:
             certificate = read_certificate(der)
             subject = subject_of(der)
             key = certificate.public_key()
-        except (GridError, ValueError, TypeError) as fault:
-            raise InputError(f"a card does not hold: {fault}") from fault
+        except (GridError, *UNUSABLE) as fault:
+            raise InputError("a card does not hold: its certificate cannot be read") from fault
         holder = GridIdentity.parse(subject)
         if holder is None or holder.role is not Role.SITE or holder.grid != self._grid:
             _refuse(f"{subject} is no site of the grid {self._grid}")

@@ -12,7 +12,6 @@ from gridtravel.agents.maintenance.site_maintenance import SiteMaintenance
 from gridtravel.agents.maintenance_rules import MaintenanceRules
 from gridtravel.agents.node_agent import NodeAgent
 from gridtravel.agents.ports.site_port import SiteEndpoint
-from gridtravel.agents.trips.participant import Connect
 from gridtravel.agents.trips.port_pool import PortPool
 from gridtravel.gridcore.booking.calendar_rules import CalendarRules, ResourceClass
 from gridtravel.gridcore.booking.calendars import Calendar
@@ -24,6 +23,7 @@ from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridio.journal.memory import Disk, MemoryJournal
 from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.clock import ManualClock
 from gridtravel.gridio.system.notify import RecordingNotifier
 from gridtravel.local_sched.resource_managers.simulated import (

@@ -18,43 +18,24 @@ from gridtravel.gridio.system.clock import Clock, SystemClock
 from gridtravel.gridio.trust.credentials import Credential
 from gridtravel.gridio.trust.identity import GridIdentity, Role
 
-RECONNECT_FIRST_S: Final = 0.1
-RECONNECT_MAX_S: Final = 0.2
-"""A channel tries to connect again by itself after these pauses, while somebody waits for the
-answer. gRPC's own are up to two minutes after a long outage.
-"""
-PATIENT_RECONNECT_S: Final = 30.0
-
-
-def client_options(
-    reconnect_first_s: float = RECONNECT_FIRST_S, reconnect_max_s: float = RECONNECT_MAX_S
-) -> list[tuple[str, Any]]:
-    """What is asked of a channel to a site."""
-    return [
-        # A proxy of the environment is for the web; gRPC would even take it for 127.0.0.1.
-        ("grpc.enable_http_proxy", 0),
-        # Equal channels would share one connection, and break together.
-        ("grpc.use_local_subchannel_pool", 1),
-        ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-        ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-        ("grpc.initial_reconnect_backoff_ms", int(1000 * reconnect_first_s)),
-        ("grpc.max_reconnect_backoff_ms", int(1000 * reconnect_max_s)),
-        # Despite its name, how long one attempt to connect may take: three round trips of TCP and
-        # TLS over the slowest networks. It does not delay the attempt after one that was refused.
-        ("grpc.min_reconnect_backoff_ms", 4_000),
-        # A site that vanished without a word is noticed after a minute, also by a silent
-        # subscription.
-        ("grpc.keepalive_time_ms", 40_000),
-        ("grpc.keepalive_timeout_ms", 20_000),
-        ("grpc.http2.max_pings_without_data", 0),
-    ]
-
-
-CLIENT_OPTIONS: Final = client_options()
-PATIENT: Final = client_options(PATIENT_RECONNECT_S, PATIENT_RECONNECT_S)
-"""For a caller that ends a connection which cannot be made, and pauses by itself before the next
-(``gridio.sites.neighbours``): the channel makes one attempt until then.
-"""
+CLIENT_OPTIONS: Final[list[tuple[str, Any]]] = [
+    # A proxy of the environment is for the web; gRPC would even take it for 127.0.0.1.
+    ("grpc.enable_http_proxy", 0),
+    # Equal channels would share one connection, and break together.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    # The default waits up to two minutes after a long outage.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 200),
+    # Despite its name, how long one attempt to connect may take: three round trips of TCP and TLS
+    # over the slowest networks. It does not delay the next attempt after one that was refused.
+    ("grpc.min_reconnect_backoff_ms", 4_000),
+    # A site that vanished without a word is noticed after a minute, also by a silent subscription.
+    ("grpc.keepalive_time_ms", 40_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
+]
 
 
 class GrpcSite:
@@ -75,10 +56,7 @@ class GrpcSite:
         role: Role = Role.SITE,
         clock: Clock | None = None,
         transport: TransportName = "grpc",
-        options: list[tuple[str, Any]] = CLIENT_OPTIONS,
     ) -> None:
-        """``options``: other pauses than those of somebody who waits for the answer."""
-        self._options = options
         self.endpoint = endpoint
         self.transport: TransportName = transport
         """``ssh`` when the socket at this end leads through a login."""
@@ -104,14 +82,14 @@ class GrpcSite:
 
     def _open_channel(self) -> grpc.aio.Channel:
         if self._credential is None or not self._server_name:
-            return grpc.aio.insecure_channel(self.endpoint, options=self._options)
+            return grpc.aio.insecure_channel(self.endpoint, options=CLIENT_OPTIONS)
         secrets = grpc.ssl_channel_credentials(
             root_certificates=self._credential.root_pem,
             private_key=self._credential.key_pem,
             certificate_chain=self._credential.cert_pem,
         )
         name = ("grpc.ssl_target_name_override", self._server_name)
-        return grpc.aio.secure_channel(self.endpoint, secrets, options=[*self._options, name])
+        return grpc.aio.secure_channel(self.endpoint, secrets, options=[*CLIENT_OPTIONS, name])
 
 
 def _server_name(endpoint: str, credential: Credential | None, site: str, role: Role) -> str:
