@@ -71,7 +71,7 @@ async def hold(grid: GridWorld, site: str, name: str, start: int, *acceptors: Ac
         ends_at=start + 60,
     )
     wish = replace(
-        a_request(name, nodes=1, duration_s=60, start=start, account="default"), trip=trip
+        a_request(name, nodes=1, duration_s=60, start=start), account="default", trip=trip
     )
     async with grid.laptop() as ada:
         return await ada.connection(f"{site}-machine").calendar.reserve(wish, ttl_s=TTL_S)

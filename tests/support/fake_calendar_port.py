@@ -28,7 +28,6 @@ from gridtravel.gridcore.ports import (
     SiteDescription,
 )
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion, answer_vote
-from tests.support.cards import card_of
 
 if TYPE_CHECKING:
     from tests.support.fake_services import FakeSite
@@ -59,7 +58,7 @@ class FakeCalendarPort:
             millicredits_per_node_hour=0,
             software="fake",
             login=self._caller.login,
-            card=card_of(calendar.site),
+            card=self._site.card,
         )
 
     async def inquire(self, requests: Sequence[ReservationRequest]) -> list[Availability | Decline]:

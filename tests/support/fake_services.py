@@ -23,6 +23,7 @@ from gridtravel.gridcore.ports import (
 from gridtravel.gridcore.trips.trip_consensus import AcceptorState
 from gridtravel.gridio.system.clock import Clock
 from tests.support.builders import a_calendar
+from tests.support.cards import card_of
 from tests.support.fake_calendar_port import FakeCalendarPort
 from tests.support.fake_site_port import FakeSitePort
 
@@ -38,6 +39,8 @@ class FakeSite:
         self.output: dict[str, bytes] = {}
         self.bound: dict[str, tuple[str, ...]] = {}
         self.subscribers = 0
+        self.card = card_of(name)
+        """Where others reach it; empty: nowhere."""
         self.votes: dict[str, AcceptorState] = {}
         """Streams that are open now."""
         self.chunks_made = 0

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from gridtravel.agents.core import CODEC
+from gridtravel.agents.journal.events import CODEC
 from gridtravel.gridcore.booking.calendar_events import ReservationGranted
 from gridtravel.gridcore.booking.reservations import (
     Acceptor,
