@@ -159,7 +159,7 @@ class GridSession:
 
     def trip_of(self, log: TripLog, listener: Listener) -> TripContext:
         """The trip as its log has it now."""
-        for each in log.story.acceptors:
+        for each in (*log.story.attempt.acceptors, *log.story.race_acceptors):
             if each.card:
                 self._cards.setdefault(each.site, each.card)
         return self.trip(log.story.trip_id, self.metajob_of(log), log, listener)
@@ -172,6 +172,7 @@ class GridSession:
             destinations=self.destinations(metajob),
             log=log,
             clock=self.clock,
+            ids=self.ids,
             tell=listener,
             keepers=self.keepers(metajob),
         )
