@@ -29,7 +29,7 @@ def world(tmp_path: Path) -> FaultWorld:
 
 def keeping(world: FaultWorld) -> list[str]:
     """The sites that know the trip's outcome."""
-    return [name for name, site in world.sites.items() if site.votes]
+    return [name for name, site in world.sites.items() if site.registers.states]
 
 
 @pytest.mark.parametrize(
