@@ -50,12 +50,13 @@ async def set_out(
     await session.meet(metajob)
     log = JournaledTripLog(session.journals.create(trip_id), session.clock)
     try:
-        await log.write(
-            TripOpened(trip_id=trip_id, name=metajob.name, metajob_json=metajob_to_json(metajob))
-        )
         trip = session.trip(trip_id, metajob, log, listener)
         booking = Booking(trip, search=session.config.search)
+        opened = TripOpened(
+            trip_id=trip_id, name=metajob.name, metajob_json=metajob_to_json(metajob)
+        )
         try:
+            await log.write(opened)
             itinerary = await booking.book()
             if itinerary.state is TripState.BOOKED:
                 itinerary = await LegWork(trip).queue_jobs(itinerary, base)
