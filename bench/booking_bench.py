@@ -189,9 +189,10 @@ class Grid:
         shares = [SiteShare(name=site, nodes_min=ASKED, nodes_max=ASKED) for site in SITES]
         plan = plan_common_start(shares, offers, 3 * ASKED)
         assert isinstance(plan, Plan), plan
+        cards = [await self._card(site) for site in SITES]
         acceptors = tuple(
-            Acceptor(site=site, endpoint=self.sites[site].endpoint, card=await self._card(site))
-            for site in SITES
+            Acceptor(site=site, endpoint=self.sites[site].endpoint, card=card)
+            for site, card in zip(SITES, cards, strict=True)
         )
         trips = {
             site: TripRef(
