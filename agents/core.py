@@ -48,6 +48,7 @@ from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.journal.compaction import history_of, rewrite
 from gridtravel.gridio.journal.contract import JournalFailed
 from gridtravel.gridio.sites.background import BackgroundTasks
+from gridtravel.gridio.sites.neighbours import Neighbours
 from gridtravel.gridio.sites.publishing import CalendarPublisher
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.gridio.system.notify import Notice
@@ -113,10 +114,11 @@ class AgentCore:
         self.job_listeners: dict[Alarm, str] = {}
         """Whoever watches a job, with the job's id."""
         self.background = BackgroundTasks()
+        self.neighbours = Neighbours(parts.calendar.site, parts.cards, parts.connect, parts.clock)
         self.trips = SiteTrips(
             parts.calendar,
             parts.clock,
-            parts.connect,
+            self.neighbours,
             self.background,
             own_port=own_calendar,
             record=self.record,

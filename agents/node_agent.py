@@ -50,7 +50,7 @@ class NodeAgent(AgentCore):
             jobs=self.jobs,
             runner=self.runner,
             clock=self.clock,
-            connect=parts.connect,
+            neighbours=self.neighbours,
             record=self.record,
             own=self,
             itself=itself,

@@ -231,7 +231,7 @@ class TravelAgent:
             if self._session.metajob_of(log).is_race:
                 return await resume_race(self._session, log, listener)
             settled = await TripAmendment(self._session, log, listener).settle()
-            trip = self._session.trip_of(log, listener)
+            trip = await self._session.met(self._session.trip_of(log, listener))
             answer = await resume(Booking(trip))
             if settled:
                 answer = replace(answer, found="a change was not finished", done=settled)

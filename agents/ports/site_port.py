@@ -23,6 +23,7 @@ from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridcore.trips.registers import register_of_race
+from gridtravel.gridio.sites.neighbours import Named
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.local_sched.policies.admission import admit
 from gridtravel.local_sched.reservations.user_reservations import SYSTEM_OWNER
@@ -116,6 +117,7 @@ class SiteEndpoint:
                 )
             await core.record([]).durable()
             return core.view(known.job_id)
+        self._check_cards(asked)
         registering: tuple[TripRegistered, ...] = ()
         if asked.race is not None:
             race = register_of_race(asked.race, owner)
@@ -322,6 +324,13 @@ class SiteEndpoint:
         if kept is None or kept.owner != SYSTEM_OWNER:
             return False
         return not self._core.scheduler.reservation_jobs.refuses(job, kept)
+
+    def _check_cards(self, spec: JobSpec) -> None:
+        """Refuse a job that has this site ask others whom no card proves; ``InputError``."""
+        named: list[Named] = [] if spec.race is None else [*spec.race.acceptors]
+        if spec.handover is not None:
+            named.append(spec.handover)
+        self._core.neighbours.check(named, self._core.clock.now())
 
     def _refuse(self, spec: JobSpec, owner: str) -> Decline | None:
         """Refusals that follow from the reservation the job names."""

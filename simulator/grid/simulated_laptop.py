@@ -26,6 +26,7 @@ from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridio.journal.memory import Disk, MemoryJournal, WriteStage
 from gridtravel.gridio.system.ids import SeededIds
+from gridtravel.simulator.grid.simulated_site import endpoint_of
 from gridtravel.simulator.kernel.network_wire import SimulatedConnection
 from gridtravel.simulator.kernel.processes import PointKind, SimulatedProcess, first_fault
 from gridtravel.simulator.kernel.virtual_clock import ClockStep, VirtualClock
@@ -170,7 +171,7 @@ class SimulatedLaptop:
             zone=ZoneInfo("UTC"),
             search=plan.search,
             machines={
-                name: MachineEntry(machine=name, site=name, endpoint=f"{name}.example.org:7101")
+                name: MachineEntry(machine=name, site=name, endpoint=endpoint_of(name))
                 for name in sites
             },
         )

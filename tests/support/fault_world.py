@@ -120,8 +120,10 @@ class FaultWorld:
 
     # -- the laptop --------------------------------------------------------------------------------
 
-    def laptop(self) -> TravelAgent:
-        """The travel agent in a new process, on the disk that there is."""
+    def laptop(self, **settings: Any) -> TravelAgent:
+        """The travel agent in a new process, on the disk that there is. ``settings``: of its user's
+        list of machines.
+        """
         self._lives += 1
         self.is_dead = False
         machines = {
@@ -133,6 +135,7 @@ class FaultWorld:
             credential_folder=Path("none"),
             zone=ZoneInfo("UTC"),
             machines={each.machine: each for each in machines.values()},
+            **settings,
         )
         return TravelAgent(
             config,

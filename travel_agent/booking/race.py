@@ -33,7 +33,11 @@ from gridtravel.travel_agent.metajob_file.writer import metajob_to_json
 from gridtravel.travel_agent.news import Listener, News, Step
 from gridtravel.travel_agent.running.jobs import command_of
 from gridtravel.travel_agent.session import GridSession
-from gridtravel.travel_agent.sites.destinations import Destination, acceptors_of
+from gridtravel.travel_agent.sites.destinations import (
+    Destination,
+    acceptors_of,
+    without_keeper,
+)
 from gridtravel.travel_agent.trip_context import TripContext
 
 SOON_S: Final = 60
@@ -42,9 +46,14 @@ SOON_S: Final = 60
 
 async def start_race(session: GridSession, metajob: Metajob, listener: Listener) -> Itinerary:
     """Queue a copy at every site of the metajob; BOOKED when at least one is queued."""
+    await session.meet(metajob)
     destinations = session.destinations(metajob)
     _check(metajob, destinations, session.clock.now())
     await session.check_logins(destinations)
+    keepers = session.keepers(metajob)
+    refusal = without_keeper(destinations, keepers)
+    if refusal is not None:
+        raise InputError(refusal.message)
     trip_id = session.ids.new_id("trip")
     log = JournaledTripLog(session.journals.create(trip_id), session.clock)
     try:
@@ -54,7 +63,7 @@ async def start_race(session: GridSession, metajob: Metajob, listener: Listener)
         await log.write(
             RaceOpened(
                 copies=tuple(destinations),
-                acceptors=acceptors_of(destinations),
+                acceptors=acceptors_of(destinations, keepers),
                 ends_at=metajob.latest_end,
                 sites=tuple(each.site for each in destinations.values()),
             )

@@ -234,7 +234,13 @@ class TripStory:
         legs = self.legs
         if self.state in (TripState.CANCELLED, TripState.ABSENT):
             legs = tuple(replace(leg, state=LegState.RELEASED) for leg in legs)
-        return Itinerary(trip_id=self.trip_id, name=self.name, state=self.state, legs=legs)
+        return Itinerary(
+            trip_id=self.trip_id,
+            name=self.name,
+            state=self.state,
+            legs=legs,
+            kept_by=tuple(each.site for each in self.attempt.acceptors or self.race_acceptors),
+        )
 
 
 def story_of(records: Iterable[Record]) -> TripStory:

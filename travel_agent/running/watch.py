@@ -48,7 +48,7 @@ async def report(
         itinerary = story.itinerary()
         if not itinerary.legs or story.state.is_over:
             return await _after_the_end(session, log, listener)
-        trip = session.trip_of(log, listener)
+        trip = await session.met(session.trip_of(log, listener))
         itinerary = with_inputs(trip.metajob, itinerary, trip.destinations)
         looks = await _look_at_legs(trip, itinerary)
         if trip.metajob.is_race:
@@ -109,7 +109,7 @@ async def attend(
     """Output and states of a trip's jobs until all are over; then, and shortly before the start,
     people are told. Between stages that no site can connect this laptop brings the input.
     """
-    trip = session.remembered(wanted, listener)
+    trip = await session.met(session.remembered(wanted, listener))
     itinerary = trip.log.story.itinerary()
     # What comes of the jobs is shown; that they are queued is not told as well.
     work = LegWork(replace(trip, tell=deaf))
