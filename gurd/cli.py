@@ -89,6 +89,8 @@ def check_config(
     credential = load_credential(loaded.credential)
     require_credential(credential, SystemClock().now(), Usage.SERVER)
     grid_map = load_grid_map(loaded.grid_mapfile)
+    if note := loaded.file.connections.note():
+        typer.echo(f"note: {note}", err=True)
     if isinstance(loaded, SiteConfig):
         run_as = RunAs(loaded.file.host.run_as)
         for note in check_logins(loaded.state, run_as, grid_map.logins()):

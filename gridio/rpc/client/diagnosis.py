@@ -8,6 +8,7 @@ with the standard library: our own certificate, name, port, handshake.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import tempfile
@@ -15,12 +16,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from gridtravel.gridcore.errors import GridError, UnavailableError
+from gridtravel.gridio.rpc.refusal_line import LINE_BYTES_MAX, refusal_in
 from gridtravel.gridio.sites.connections import IdentityNotProvenError, UnreachableError
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.trust.credentials import Credential, check_credential
 from gridtravel.gridio.trust.identity import renewal_hint, role_of
 
 DIAGNOSIS_DEADLINE_S: Final = 3.0
+
+FIRST_WORDS_S: Final = 0.3
+"""How long a server may take to say that it lets nobody in."""
 
 SILENT_CLOSES: Final = 2
 """A server that shakes hands and then closes without a word does not like our certificate; gRPC's
@@ -92,7 +97,7 @@ def split_endpoint(endpoint: str) -> tuple[str, int]:
 async def _try_local(destination: Destination, attempted: str) -> GridError | None:
     path = destination.endpoint.removeprefix(UNIX_SCHEME)
     try:
-        _, writer = await asyncio.open_unix_connection(path)
+        reader, writer = await asyncio.open_unix_connection(path)
     except PermissionError:
         return IdentityNotProvenError(
             f"{attempted}: no permission to connect to {path}",
@@ -104,8 +109,21 @@ async def _try_local(destination: Destination, attempted: str) -> GridError | No
         return UnavailableError(
             f"{attempted}: nothing answers at {path} ({fault.strerror})", hint="start the daemon"
         )
-    writer.close()
-    return None
+    return await _refusal(reader, writer, attempted)
+
+
+async def _refusal(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, attempted: str
+) -> GridError | None:
+    """Why a server that speaks first turns the connection away; ours otherwise waits for us."""
+    try:
+        async with asyncio.timeout(FIRST_WORDS_S):
+            said = await reader.read(LINE_BYTES_MAX)
+    except (TimeoutError, OSError):
+        return None
+    finally:
+        writer.transport.abort()
+    return refusal_in(said, attempted)
 
 
 async def _try_tls(
@@ -128,7 +146,8 @@ async def _try_tls(
     except ssl.SSLCertVerificationError as fault:
         return _server_problem(destination, fault, attempted)
     except ssl.SSLError as fault:
-        return _alert(credential, fault, attempted) or _no_tls(destination, attempted)
+        alert = _alert(credential, fault, attempted)
+        return alert or await _no_tls(destination, attempted)
     except ConnectionRefusedError:
         return UnreachableError(
             f"{attempted}: nothing listens at {destination.endpoint} (connection refused)",
@@ -216,7 +235,12 @@ def _alert(credential: Credential, fault: ssl.SSLError, attempted: str) -> GridE
     )
 
 
-def _no_tls(destination: Destination, attempted: str) -> GridError:
+async def _no_tls(destination: Destination, attempted: str) -> GridError:
+    host, port = split_endpoint(destination.endpoint)
+    with contextlib.suppress(OSError):
+        refusal = await _refusal(*await asyncio.open_connection(host, port), attempted)
+        if refusal is not None:
+            return refusal
     return UnreachableError(
         f"{attempted}: what listens at {destination.endpoint} does not speak TLS",
         hint="check the port",
