@@ -13,9 +13,11 @@ import ipaddress
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from gridtravel.gridcore.errors import InputError
+
+T = TypeVar("T")
 
 DESCRIPTORS_EACH: Final = 3
 """Of a connection that is let in: the caller's, and both ends of the way to gRPC."""
@@ -202,7 +204,7 @@ class Admission:
                 next_step="try again later, or log in by SSH",
             )
         if guest in self.guests:
-            _less(self._addresses, guest.address)
+            _fewer(self._addresses, guest.address)
             self._certificates[subject] += 1
             guest.subject, guest.has_asked = subject, True
         return None
@@ -215,11 +217,11 @@ class Admission:
         if guest.is_reserved:
             self._reserved -= 1
         elif guest.uid is not None:
-            _less(self._local, guest.uid)
+            _fewer(self._local, guest.uid)
         elif guest.subject:
-            _less(self._certificates, guest.subject)
+            _fewer(self._certificates, guest.subject)
         else:
-            _less(self._addresses, guest.address)
+            _fewer(self._addresses, guest.address)
 
     def validate(self) -> None:
         """Assert that the sums are those of the guests; for tests."""
@@ -250,8 +252,8 @@ def _stalest(guests: Iterable[Guest], now: float) -> Guest | None:
     return oldest if oldest is not None and now - oldest.since >= HANDSHAKE_S else None
 
 
-def _less(counts: Counter[str] | Counter[int], key: str | int) -> None:
+def _fewer(counts: Counter[T], key: T) -> None:
     """One fewer; nobody is remembered for having been there."""
-    counts[key] -= 1  # type: ignore[index]
-    if counts[key] <= 0:  # type: ignore[index]
-        del counts[key]  # type: ignore[arg-type]
+    counts[key] -= 1
+    if counts[key] <= 0:
+        del counts[key]
