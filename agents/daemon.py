@@ -30,10 +30,9 @@ from gridtravel.agents.trips.participant import Connect
 from gridtravel.agents.trips.port_pool import PortPool
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.callers import Caller
-from gridtravel.gridcore.errors import GridError, InputError, UnavailableError
+from gridtravel.gridcore.errors import GridError, UnavailableError
 from gridtravel.gridio.journal.sqlite import SqliteJournal
-from gridtravel.gridio.rpc.client.diagnosis import UNIX_SCHEME
-from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.rpc.client.grpc_site import connect_to_site
 from gridtravel.gridio.rpc.server.front_door import Admitting
 from gridtravel.gridio.rpc.server.grid_server import GridServer
 from gridtravel.gridio.rpc.server.local_socket import LocalSocket
@@ -90,9 +89,7 @@ async def run_agent(config: SiteConfig) -> None:
     try:
 
         def connect(site: str, endpoint: str) -> SiteConnection:
-            if endpoint.startswith(UNIX_SCHEME):
-                raise InputError(f"{site} cannot be another site: {endpoint} is a local socket")
-            return GrpcSite(endpoint, credential, site=site, clock=clock)
+            return connect_to_site(site, endpoint, credential, clock)
 
         agent = NodeAgent(build_parts(config, journal, clock, maps, connect))
         count = agent.replay()

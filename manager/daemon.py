@@ -20,7 +20,7 @@ from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import GridError, InputError, NotAuthorisedError
 from gridtravel.gridio.journal.contract import Journal, JournalFailed
 from gridtravel.gridio.journal.sqlite import SqliteJournal
-from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite, connect_to_site
 from gridtravel.gridio.rpc.server.front_door import Admitting
 from gridtravel.gridio.rpc.server.grid_server import GridServer
 from gridtravel.gridio.rpc.server.local_socket import LocalSocket
@@ -136,7 +136,7 @@ def build_parts(
     """The manager's parts as the configuration wants them."""
 
     def connect(site: str, endpoint: str) -> SiteConnection:
-        return GrpcSite(endpoint, credential, site=site, clock=clock)
+        return connect_to_site(site, endpoint, credential, clock)
 
     children = [
         Child(

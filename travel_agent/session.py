@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gridtravel.gridcore.errors import NotAuthorisedError, NotFoundError
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError, NotFoundError
 from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import Clock
@@ -66,6 +66,23 @@ class GridSession:
     def destinations(self, metajob: Metajob) -> dict[str, Destination]:
         """The machines at which the trip may go, by name."""
         return {request.machine: self._destination(request) for request in metajob.candidates}
+
+    @staticmethod
+    def check_sites(destinations: dict[str, Destination]) -> None:
+        """Two machines without an agent that the same commands serve are one site; nobody there
+        could say that it was taken for two (docs/ssh.md).
+        """
+        known: dict[str, tuple[str, str]] = {}
+        for name, each in destinations.items():
+            if not each.commands:
+                continue
+            other, site = known.setdefault(each.commands, (name, each.site))
+            if site != each.site:
+                raise InputError(
+                    f"{other} and {name} are one site: both are {each.commands}, and your list"
+                    f" calls them {site} and {each.site}",
+                    hint="give both the same site, or correct the login of one",
+                )
 
     async def check_logins(self, destinations: dict[str, Destination]) -> None:
         """Where the metajob names a login, the site must know the user by it."""
@@ -149,4 +166,5 @@ class GridSession:
             is_manager=entry.is_manager,
             only_sets=entry.only_sets,
             has_agent=entry.batch is None,
+            commands=entry.ways[0] if entry.batch is not None else "",
         )

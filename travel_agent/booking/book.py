@@ -45,6 +45,7 @@ async def set_out(
     destinations = session.destinations(metajob)
     check_search(session.config.search, metajob, destinations)
     check_files(metajob, destinations, base)
+    session.check_sites(destinations)
     await session.check_logins(destinations)
     log = JournaledTripLog(session.journals.create(trip_id), session.clock)
     try:

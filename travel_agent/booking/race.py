@@ -44,6 +44,7 @@ async def start_race(session: GridSession, metajob: Metajob, listener: Listener)
     """Queue a copy at every site of the metajob; BOOKED when at least one is queued."""
     destinations = session.destinations(metajob)
     _check(metajob, destinations, session.clock.now())
+    session.check_sites(destinations)
     await session.check_logins(destinations)
     trip_id = session.ids.new_id("trip")
     log = JournaledTripLog(session.journals.create(trip_id), session.clock)

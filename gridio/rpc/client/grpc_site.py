@@ -97,6 +97,15 @@ class GrpcSite:
         return grpc.aio.secure_channel(self.endpoint, secrets, options=[*CLIENT_OPTIONS, name])
 
 
+def connect_to_site(site: str, endpoint: str, credential: Credential, clock: Clock) -> GrpcSite:
+    """From one daemon to another site that somebody has named. A local socket is none: whoever
+    names it would have us ask something of our own machine, as ourselves.
+    """
+    if endpoint.startswith(UNIX_SCHEME):
+        raise InputError(f"{site} cannot be another site: {endpoint} is a local socket")
+    return GrpcSite(endpoint, credential, site=site, clock=clock)
+
+
 def nameless_destination(
     endpoint: str, site: str, role: Role, anchor: TrustAnchor | None
 ) -> Destination:
