@@ -42,12 +42,16 @@ from gridwire.v1 import calendar_pb2
 RECONNECT_WAIT_S: Final = 0.3
 """How long an attempt waits for the channel to come back before it is made anyway."""
 
-NAME_SHOWN_MAX: Final = 80
-
-_State = grpc.ChannelConnectivity
-
 ROAD_WAIT_S: Final = 5.0
 """The same when the road was just opened: connecting through it may take several round trips."""
+
+ROAD_LOOK_S: Final = 0.2
+"""How often it is looked at meanwhile whether the road still leads there."""
+
+NAME_SHOWN_MAX: Final = 80
+"""Characters of a name that a site gives itself."""
+
+_State = grpc.ChannelConnectivity
 
 
 class Road(Protocol):
@@ -289,7 +293,9 @@ class ChannelWire:
             is_lost = self._road is not None and not self._road.is_open
             if is_lost and state is _State.TRANSIENT_FAILURE:
                 return
-            await channel.wait_for_state_change(state)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ROAD_LOOK_S):
+                    await channel.wait_for_state_change(state)
 
     async def _why(self, verb: AnyVerb, error: CallFailedError) -> GridError:
         """What ``error`` means, with the reason when the transport does not know it."""
