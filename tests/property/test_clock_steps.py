@@ -11,6 +11,8 @@ import asyncio
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,13 +24,20 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationState,
 )
 from gridtravel.gridcore.booking.summaries import CalendarSummary
+from gridtravel.gridcore.booking.summarising import summarise
 from gridtravel.gridcore.capacity.ladders import SlotLadder
 from gridtravel.gridcore.capacity.whole_slots import SlotRule
+from gridtravel.gridio.system.clock import ManualClock
+from gridtravel.gridio.system.ids import SeededIds
 from gridtravel.local_sched.scheduling.backfill import BackfillRule
+from gridtravel.manager.shadows.keeper import ShadowKeeper
+from gridtravel.manager.shadows.own_summary import OwnSummary
+from tests.support.builders import a_calendar
 from tests.support.maintenance_world import KENNETH, NODES, ROOT, MaintenanceWorld, a_wish
 
 BEGIN = 100_000
 HOUR_S = 3600
+LADDER = SlotLadder.parse("8x60, *x960")
 
 WISHES = [
     replace(
@@ -73,7 +82,7 @@ steps_s = st.lists(
 
 async def a_site(folder: Path, scene: Scene) -> MaintenanceWorld:
     """The site, with all that it promised; not every wish can be granted."""
-    ladder = SlotLadder.parse("8x60, *x960") if scene.has_whole_slots else None
+    ladder = LADDER if scene.has_whole_slots else None
     world = MaintenanceWorld(
         folder,
         now=BEGIN,
@@ -236,3 +245,26 @@ async def test_a_running_site_does_not_wait_for_the_old_time(tmp_path: Path) -> 
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await world.stop()
+
+
+def test_a_manager_whose_clock_is_set_back_begins_an_epoch() -> None:
+    """Its parent would take the newer sum for an older one, and end the subscription."""
+    clock = ManualClock(BEGIN)
+    child = summarise(a_calendar(NODES, site="c"), LADDER, BEGIN, horizon_s=HOUR_S)
+    keeper = SimpleNamespace(site="north", changes=1, published=lambda now, age_s: [child])
+    own = OwnSummary(
+        cast(ShadowKeeper, keeper),
+        LADDER,
+        clock,
+        SeededIds(7),
+        horizon_s=HOUR_S,
+        shadow_age_max_s=HOUR_S,
+    )
+    clock.set_to(BEGIN + 600)
+    ahead = own.current()
+    clock.set_to(BEGIN)
+    after = own.current()
+    assert after.as_of < ahead.as_of
+    assert after.version.epoch != ahead.version.epoch
+    clock.advance(1)
+    assert own.current().version.epoch == after.version.epoch
