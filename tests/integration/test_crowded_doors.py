@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import subprocess
@@ -325,7 +324,7 @@ def test_check_config_names_few_descriptors(tmp_path: Path) -> None:
     few = check("", "prlimit", "--nofile=1024:1024")
     assert few.returncode == 0
     assert "a process may have 1024 files open here" in few.stderr
-    for key, value in (("per_login", 0), ("silence_s", 0.1), ("network", '"many"'), ("doors", 2)):
-        wrong = check(f"{key} = {json.loads(json.dumps(value))}\n")
+    for key, value in (("silence_s", 0.1), ("doors", 2)):
+        wrong = check(f"{key} = {value}\n")
         assert wrong.returncode == 2, wrong
         assert f"connections.{key}" in wrong.stderr
