@@ -36,7 +36,7 @@ JOIN_S: Final = 3.0
 
 
 class Tunnel:
-    """One login and its bridges; a ``gridio.rpc.client.channel_wire.Road``."""
+    """One login and its bridges; a ``gridio.rpc.client.channel_wire.Route``."""
 
     def __init__(
         self,
@@ -73,15 +73,15 @@ class Tunnel:
 
     @property
     def is_open(self) -> bool:
-        """See ``Road``."""
+        """See ``Route``."""
         return self._leads_there()
 
     async def probe(self, context: ssl.SSLContext | None, server_name: str) -> bytes:
-        """See ``Road``. A bridge of its own over the login that there is; none is made for this."""
+        """See ``Route``. A bridge of its own over the login that there is; none is made for this."""
         return await in_thread(self._name, lambda: self._try(context, server_name))
 
     async def open(self) -> bool:
-        """See ``Road``. Callers at the same time share one attempt."""
+        """See ``Route``. Callers at the same time share one attempt."""
         if self._is_closed:
             raise UnavailableError(f"the connection to {self._target.host} is closed")
         if self._leads_there():

@@ -42,11 +42,11 @@ from gridwire.v1 import calendar_pb2
 RECONNECT_WAIT_S: Final = 0.3
 """How long an attempt waits for the channel to come back before it is made anyway."""
 
-ROAD_WAIT_S: Final = 5.0
-"""The same when the road was just opened: connecting through it may take several round trips."""
+ROUTE_WAIT_S: Final = 5.0
+"""The same when the route was just opened: connecting through it may take several round trips."""
 
-ROAD_LOOK_S: Final = 0.2
-"""How often it is looked at meanwhile whether the road still leads there."""
+ROUTE_LOOK_S: Final = 0.2
+"""How often it is looked at meanwhile whether the route still leads there."""
 
 NAME_SHOWN_MAX: Final = 80
 """Characters of a name that a site gives itself."""
@@ -54,7 +54,7 @@ NAME_SHOWN_MAX: Final = 80
 _State = grpc.ChannelConnectivity
 
 
-class Road(Protocol):
+class Route(Protocol):
     """What has to be opened before a channel can connect, where an address is not enough: an SSH
     login. It is opened before each attempt, outside the call's deadline, because a person may be
     typing a password.
@@ -75,7 +75,7 @@ class Road(Protocol):
 
 
 class ChannelWire:
-    """Carries messages over ``open_channel()``'s channel to ``destination``, by ``road`` if any."""
+    """Carries messages over ``open_channel()``'s channel to ``destination``."""
 
     def __init__(
         self,
@@ -84,9 +84,9 @@ class ChannelWire:
         *,
         credential: Credential | None,
         clock: Clock,
-        road: Road | None = None,
+        route: Route | None = None,
     ) -> None:
-        self._road = road
+        self._route = route
         self._destination = destination
         self._open_channel = open_channel
         self._credential = credential
@@ -133,7 +133,7 @@ class ChannelWire:
 
     async def _answer_to(self, verb: Verb[Q, A], question: Q) -> A:
         loop = asyncio.get_running_loop()
-        await self._look_after_road()
+        await self._ensure_route_open()
         give_up_at = loop.time() + verb.deadline_s
         attempt = 0
         while True:
@@ -149,7 +149,7 @@ class ChannelWire:
                 await self._reconnected(give_up_at)
                 if loop.time() >= give_up_at:
                     raise self._given_up(why) from error
-            await self._look_after_road()
+            await self._ensure_route_open()
 
     async def _attempt(self, verb: Verb[Q, A], question: Q, limit_s: float) -> A:
         """Within a session, unless the question is large or the site knows none."""
@@ -223,10 +223,10 @@ class ChannelWire:
         return answer
 
     async def _hear_name(self) -> None:
-        """Have the road open, and have heard from the site that it is the one that was meant, where
-        no certificate says so.
+        """Have the route open, and have heard from the site that it is the one that was meant,
+        where no certificate says so.
         """
-        await self._look_after_road()
+        await self._ensure_route_open()
         if self._has_told_name:
             return
         described = await self._answer_to(DESCRIBE, calendar_pb2.DescribeRequest())
@@ -239,13 +239,13 @@ class ChannelWire:
             )
         self._has_told_name = True
 
-    async def _look_after_road(self) -> None:
-        """Have the road open, where there must be one."""
-        if self._road is not None and await self._road.open():
+    async def _ensure_route_open(self) -> None:
+        """Have the route open, where there must be one."""
+        if self._route is not None and await self._route.open():
             # What is at its end now may be another site.
             self._has_told_name = not self._destination.site or bool(self._destination.server_name)
             self._opened()
-            await self._reconnected(asyncio.get_running_loop().time() + ROAD_WAIT_S, ROAD_WAIT_S)
+            await self._reconnected(asyncio.get_running_loop().time() + ROUTE_WAIT_S, ROUTE_WAIT_S)
 
     def _opened(self) -> grpc.aio.Channel:
         """The channel, made at its first use."""
@@ -288,13 +288,13 @@ class ChannelWire:
                 await self._ready(channel)
 
     async def _ready(self, channel: grpc.aio.Channel) -> None:
-        """The channel is ready, or what it tried over the road has come to its end."""
+        """The channel is ready, or what it tried over the route has come to its end."""
         while (state := channel.get_state(try_to_connect=True)) is not _State.READY:
-            is_lost = self._road is not None and not self._road.is_open
+            is_lost = self._route is not None and not self._route.is_open
             if is_lost and state is _State.TRANSIENT_FAILURE:
                 return
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ROAD_LOOK_S):
+                async with asyncio.timeout(ROUTE_LOOK_S):
                     await channel.wait_for_state_change(state)
 
     async def _why(self, verb: AnyVerb, error: CallFailedError) -> GridError:
@@ -322,7 +322,7 @@ class ChannelWire:
                     self._credential,
                     attempted=attempted,
                     clock=self._clock,
-                    probe=None if self._road is None else self._road.probe,
+                    probe=None if self._route is None else self._route.probe,
                 )
         except (OSError, ValueError, TimeoutError):
             return None  # The first fault stands; this one is about the search for its reason.
