@@ -153,9 +153,8 @@ class Backfill:
             self._plan_at(job, start)
 
     def set_back(self, jobs: Iterable[Job], now: Instant) -> None:
-        """The profile was made anew without the planned starts of these waiting jobs: they keep them
-        as far
-        as there is room, and the next pass plans all of them from ``now`` on.
+        """The profile was made anew without the planned starts of these waiting jobs: they
+        keep them as far as there is room, and the next pass plans all of them from ``now`` on.
         """
         told = [(job.planned_start, job) for job in jobs if job.planned_start is not None]
         for _, job in told:
