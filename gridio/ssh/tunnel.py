@@ -77,7 +77,7 @@ class Tunnel:
         return self._leads_there()
 
     async def probe(self, context: ssl.SSLContext | None, server_name: str) -> bytes:
-        """See ``Route``. A bridge of its own over the login that there is; no login is made for it."""
+        """See ``Route``. A bridge of its own over the login that there is; none is made for it."""
         return await in_thread(self._name, lambda: self._try(context, server_name))
 
     async def open(self) -> bool:
