@@ -14,7 +14,6 @@ import logging
 import os
 import pwd
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -40,6 +39,7 @@ from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.terminal.text import say
 from gridtravel.gridio.trust.credentials import Usage, load_credential, require_credential
 from gridtravel.gridio.trust.gridmap import GridMap, load_grid_map
 from gridtravel.local_sched.resource_managers.base import NodeDescription, ResourceManager
@@ -233,8 +233,7 @@ async def _serve(
     try:
         async with server:
             endpoint_file.write_text(server.endpoint + "\n", encoding="utf-8")
-            sys.stdout.write(f"ready {server.endpoint}\n")
-            sys.stdout.flush()
+            say(f"ready {server.endpoint}")
             with _told_to_stop(maps) as stop:
                 tasks.append(asyncio.create_task(_wait(stop), name="stop"))
                 await _first_of(tasks)

@@ -19,6 +19,13 @@ import typer
 from typer.core import TyperGroup
 
 from gridtravel.gridcore.errors import GridError, InputError
+from gridtravel.gridio.terminal.text import (
+    drop_the_rest,
+    flush,
+    print_json,
+    tell,
+    use_any_characters,
+)
 
 EXIT_DONE: Final = 0
 EXIT_OTHER: Final = 1
@@ -82,13 +89,13 @@ class CommandFrame(TyperGroup):
         """Carry out one command line. ``standalone_mode`` false: return the exit code."""
         # gRPC's library writes of failed handshakes to standard error too; we say it better.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+        use_any_characters()
         words = list(sys.argv[1:] if args is None else args)
         try:
             code = self._ended(words)
-            sys.stdout.flush()
+            flush()
         except BrokenPipeError:
-            # Whoever read our output has seen enough; what is left must not be flushed at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_the_rest()
             code = EXIT_OTHER
         if standalone_mode:
             sys.exit(code)
@@ -204,13 +211,6 @@ def error_object(fault: GridError, message: str | None = None) -> dict[str, Any]
 
 def tell_fault(program: str, message: str, hint: str | None = None) -> None:
     """One line, and one that says what to do next."""
-    below = f"\n  {hint}" if hint else ""
-    sys.stderr.write(f"{program}: {message}{below}\n")
-
-
-def print_json(value: object) -> None:
-    """Print the one JSON object of a command, at once: the command may go on for hours."""
-    import json
-
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
-    sys.stdout.flush()
+    tell(f"{program}: {message}")
+    if hint:
+        tell(f"  {hint}")

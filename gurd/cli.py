@@ -26,6 +26,7 @@ from gridtravel.gridcore.errors import InputError
 from gridtravel.gridio.cli_frame import command_line
 from gridtravel.gridio.ssh import bridge
 from gridtravel.gridio.ssh.bridge import DEFAULT_SOCKET
+from gridtravel.gridio.terminal.text import say, tell
 from gridtravel.gurd.ca import ca_app
 
 PR_SET_PDEATHSIG: Final = 1
@@ -92,9 +93,9 @@ def check_config(
     if isinstance(loaded, SiteConfig):
         run_as = RunAs(loaded.file.host.run_as)
         for note in check_logins(loaded.state, run_as, grid_map.logins()):
-            typer.echo(f"note: {note}", err=True)
+            tell(f"note: {note}")
     entries = f"{len(grid_map)} grid-mapfile entries"
-    typer.echo(f"{loaded.name}: good; {credential.subject}, {entries}")
+    say(f"{loaded.name}: good; {credential.subject}, {entries}")
 
 
 @app.command("bridge")

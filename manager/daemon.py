@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -27,6 +26,7 @@ from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.terminal.text import say
 from gridtravel.gridio.trust.credentials import (
     Credential,
     Usage,
@@ -195,8 +195,7 @@ async def _serve(
     try:
         async with server:
             endpoint_file.write_text(server.endpoint + "\n", encoding="utf-8")
-            sys.stdout.write(f"ready {server.endpoint}\n")
-            sys.stdout.flush()
+            say(f"ready {server.endpoint}")
             with _told_to_stop(callers) as stop:
                 work.add_done_callback(lambda _: stop.set())
                 await stop.wait()

@@ -17,13 +17,8 @@ import typer
 
 from gridtravel.gridcore.errors import GridError, InputError
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
-from gridtravel.gridio.cli_frame import (
-    CommandFrame,
-    JsonOption,
-    command_line,
-    error_object,
-    print_json,
-)
+from gridtravel.gridio.cli_frame import CommandFrame, JsonOption, command_line, error_object
+from gridtravel.gridio.terminal.text import print_json, say, say_document, tell
 from gridtravel.travel_agent.choices import TransportChoice
 from gridtravel.travel_agent.cli.changes import amend, heal
 from gridtravel.travel_agent.cli.frame import (
@@ -31,7 +26,6 @@ from gridtravel.travel_agent.cli.frame import (
     SearchOption,
     TransportOption,
     TripArgument,
-    console,
     finish,
     follow,
     listener_for,
@@ -120,7 +114,7 @@ def status(
         if as_ics:
             if not trip:
                 raise InputError("which trip?", hint="gur status TRIP --ics")
-            typer.echo(agent.itinerary_ics(trip), nl=False)
+            say_document(agent.itinerary_ics(trip))
             return
         reports, objects = [], []
         for each in [trip] if trip else agent.trips():
@@ -132,22 +126,22 @@ def status(
                 if trip:
                     raise
                 objects.append({"trip": each, **error_object(fault)})
-                typer.echo(f"note: {each}: {fault.message}", err=True)
+                tell(f"note: {each}: {fault.message}")
             else:
                 objects.append(report_json(reports[-1]))
         if as_json:
             print_json(objects[0] if trip else {"trips": objects})
             return
         if not reports:
-            typer.echo("no trips yet; book one with `gur book FILE`")
+            say("no trips yet; book one with `gur book FILE`")
         for report in reports:
             show(agent, report.itinerary, {}, False)
             for leg, job in report.jobs.items():
-                typer.echo(f"  {leg}: job {job.job_id} {job.state} {job.reason}".rstrip())
+                say(f"  {leg}: job {job.job_id} {job.state} {job.reason}".rstrip())
             if spread := spread_line(report):
-                typer.echo(spread)
+                say(spread)
             for note in report.notes:
-                typer.echo(f"  note: {note}", err=True)
+                tell(f"  note: {note}")
 
     run_command(go, as_json, transport)
 
@@ -176,7 +170,7 @@ def show_history(
             if as_json:
                 print_json(history_json(found))
             else:
-                print_table(console(), history_table(found, zone))
+                print_table(history_table(found, zone))
             return
         from gridtravel.gridcore.timing.timetext import parse_instant
         from gridtravel.gridio.system.clock import SystemClock
@@ -186,7 +180,7 @@ def show_history(
         if as_json:
             print_json({"trips": [history_json(each) for each in trips]})
         else:
-            print_table(console(), histories_table(trips, zone))
+            print_table(histories_table(trips, zone))
 
     run_command(go, as_json, TransportChoice.AUTO)
 
@@ -223,7 +217,8 @@ def resume(
     async def go(agent: TravelAgent) -> None:
         resumed = await agent.resume(trip, listener=listener_for(as_json))
         if not as_json:
-            typer.echo(f"found: {resumed.found}\ndone: {resumed.done}")
+            say(f"found: {resumed.found}")
+            say(f"done: {resumed.done}")
         show(agent, resumed.itinerary, resumed_json(resumed), as_json)
 
     run_command(go, as_json, transport)
@@ -262,7 +257,7 @@ def fetch(
             return
         for paths in fetched.values():
             for path in paths:
-                typer.echo(path)
+                say(str(path))
 
     run_command(go, as_json, transport)
 
@@ -286,9 +281,9 @@ def sites(
         if as_json:
             print_json({"sites": [site_json(each) for each in reports]})
             return
-        print_table(console(), trade_table(reports) if trade else sites_table(reports))
+        print_table(trade_table(reports) if trade else sites_table(reports))
         for report in (each for each in reports if each.problem):
-            typer.echo(f"{report.machine.machine}: {report.problem}", err=True)
+            tell(f"{report.machine.machine}: {report.problem}")
 
     run_command(go, as_json, transport)
 
@@ -314,9 +309,9 @@ def init(
             f"no usage pattern {pattern!r}", hint="single, multiple or pipeline"
         ) from None
     if with_programs is None:
-        typer.echo(example_metajob(wanted))
+        say_document(example_metajob(wanted) + "\n")
     else:
-        typer.echo(f"now: gur book {lay_out_example(wanted, with_programs)} --watch")
+        say(f"now: gur book {lay_out_example(wanted, with_programs)} --watch")
 
 
 @app.command()
@@ -336,7 +331,7 @@ def login(
     if as_json:
         print_json(certificate)
     else:
-        typer.echo(f"you are {certificate['subject']} until {certificate['until']}")
+        say(f"you are {certificate['subject']} until {certificate['until']}")
 
 
 @app.command()

@@ -160,7 +160,7 @@ async def _delete(session: Session, job_id: str) -> JobState:
 
 
 async def job_output(
-    session: Session, job_id: str, stream: str, out: BinaryIO, *, as_json: bool
+    session: Session, job_id: str, stream: str, write: Callable[[bytes], None], *, as_json: bool
 ) -> Answer:
     """``output``: what a job writes, from its beginning until it is over, as the bytes come; for
     scripts in one piece.
@@ -173,8 +173,7 @@ async def job_output(
         if as_json:
             kept += chunk.content[: max(OUTPUT_BYTES_MAX - len(kept), 0)]
         else:
-            out.write(chunk.content)
-            out.flush()
+            write(chunk.content)
     as_object = {
         "job": wanted,
         "stream": stream,
