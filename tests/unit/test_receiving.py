@@ -116,7 +116,10 @@ async def test_what_can_never_arrive_fails_atonce(
         ),
         (FileStatus(path="field.dat/../../x", size_bytes=1, sha256="0" * 64), "the site offers"),
         (FileStatus(path="field.dat", size_bytes=2000), "the site offers 'field.dat'"),
-        (FileStatus(path="field.dat", size_bytes=10, sha256="0" * 64), "longer than it was said"),
+        (
+            FileStatus(path="field.dat", size_bytes=10, sha256="0" * 64),
+            "longer than the 10 bytes",
+        ),
         (FileStatus(path="field.dat", size_bytes=2000, sha256="0" * 64), "arrived damaged"),
     ],
 )

@@ -245,13 +245,25 @@ def fetch(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace other files that lie there.")
     ] = False,
+    max_size: Annotated[
+        str, typer.Option(help="How much is taken at most in all, such as 500MB or 2TB.")
+    ] = "10GB",
     as_json: JsonOption = False,
     transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
     """Bring the results of all legs home, each leg's into NAME/LEG/."""
+    from gridtravel.travel_agent.cli.sizes import parse_size
+
+    bytes_max = parse_size(max_size)
 
     async def go(agent: TravelAgent) -> None:
-        fetched = await agent.fetch(trip, to, overwrite=overwrite, listener=listener_for(as_json))
+        fetched = await agent.fetch(
+            trip,
+            to,
+            overwrite=overwrite,
+            bytes_max=bytes_max,
+            listener=listener_for(as_json),
+        )
         if as_json:
             print_json({leg: [str(each) for each in paths] for leg, paths in fetched.items()})
             return

@@ -18,7 +18,7 @@ from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.ports import FileStatus, OutputChunk, SitePort
 from gridtravel.gridcore.trips.itineraries import Itinerary, Leg
 from gridtravel.gridio.sites.transfers import (
-    bounded,
+    as_announced,
     deliver,
     handed_files,
     some_at_once,
@@ -124,4 +124,4 @@ class Relay:
 
 
 def _read(giver: SitePort, area: str, file: FileStatus, offset: int) -> AsyncIterator[OutputChunk]:
-    return bounded(giver.get_file(area, file.path, offset), file.size_bytes)
+    return as_announced(giver.get_file(area, file.path, offset), file, offset)

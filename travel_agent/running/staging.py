@@ -14,24 +14,31 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
+import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from gridtravel.gridcore.errors import InputError, UnavailableError
+from rich.filesize import decimal
+
+from gridtravel.gridcore.errors import ConflictError, InputError, UnavailableError
 from gridtravel.gridcore.jobs.tasks import StagedFile, TaskSpec
 from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
 from gridtravel.gridio.sites.transfers import (
     DAMAGED_MAX,
     FRUITLESS_MAX,
+    as_announced,
     deliver,
     some_at_once,
     what_is_there,
 )
+from gridtravel.gridio.system.streams import closing
 from gridtravel.travel_agent.news import Listener, News, Progress, Step
 
 CHUNK_BYTES: Final = 256 * 1024
+_SHA256: Final = re.compile("[0-9a-f]{64}")
 PART_NAME_CHARACTERS: Final = 50
 """How much of a file's name its part shows: no name of a file is longer than 255 bytes."""
 
@@ -92,6 +99,7 @@ async def plan_fetch(
     there = await port.list_files(area, "", with_checksums=True)
     for each in there:
         _check_inside(each.path, site)
+        _check_announced(each, site)
     wanted = _wanted(task, [each for each in there if not each.is_folder])
     try:
         return await asyncio.to_thread(_arrivals, wanted, home, folder, site, overwrite)
@@ -112,6 +120,28 @@ def check_apart(plans: Sequence[Sequence[Arrival]]) -> None:
                     hint="nothing was fetched; give them different destinations in stage_out",
                 )
         seen.update(dict.fromkeys(each.target for each in plan))
+
+
+def check_size(plans: Sequence[Sequence[Arrival]], folder: Path, bytes_max: int) -> None:
+    """Refuse results that are more than the user takes, or than there is room for; blocking. What
+    the sites have announced is what they are held to.
+    """
+    missing = sum(each.status.size_bytes for plan in plans for each in plan if not each.is_there)
+    if missing > bytes_max:
+        raise InputError(
+            f"the results are {decimal(missing)}, and {decimal(bytes_max)} are taken at most",
+            hint=f"nothing was fetched; --max-size {missing} takes them",
+        )
+    above = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
+    try:
+        free = shutil.disk_usage(above).free
+    except OSError as fault:
+        raise InputError(f"cannot look at {above}: {fault.strerror}") from fault
+    if missing > free:
+        raise InputError(
+            f"the results are {decimal(missing)}, and {above} has room for {decimal(free)}",
+            hint="nothing was fetched; make room, or name another folder with --to",
+        )
 
 
 async def fetch_all(
@@ -187,6 +217,7 @@ async def receive_file(
 ) -> None:
     """Bring the file that ``status`` describes to ``target``; ``passed`` is told of bytes as they
     arrive. ``InputError``: something else is there, and it is not to be overwritten.
+    ``ConflictError``: what comes is longer than announced; it is cut off, and not kept.
     """
     part = part_of(target, status)
     fruitless = damaged = 0
@@ -199,7 +230,10 @@ async def receive_file(
             if fruitless == FRUITLESS_MAX:
                 raise
             continue
-        if not status.sha256 or await asyncio.to_thread(checksum_of, part) == status.sha256:
+        except ConflictError:
+            part.unlink()
+            raise
+        if await asyncio.to_thread(checksum_of, part) == status.sha256:
             part.chmod(status.mode & 0o777 | 0o600)
             _put_in_place(part, target, overwrite=overwrite)
             return
@@ -250,6 +284,17 @@ def _check_inside(path: str, site: str) -> None:
         raise UnavailableError(
             f"{site} offers a file {path[:60]!r} that leads out of its folder",
             hint="nothing was written; tell whoever runs the site",
+        )
+
+
+def _check_announced(file: FileStatus, site: str) -> None:
+    """Refuse a file whose size and content the site does not bind itself to."""
+    if file.is_folder:
+        return
+    if file.size_bytes < 0 or not _SHA256.fullmatch(file.sha256):
+        raise UnavailableError(
+            f"{site} says no size or no checksum of {file.path[:60]!r}",
+            hint="nothing was fetched: what arrives could not be checked; tell whoever runs it",
         )
 
 
@@ -351,12 +396,14 @@ async def _receive_rest(
     done: int,
     passed: Callable[[int], None],
 ) -> None:
+    announced = as_announced(port.get_file(area, status.path, done), status, done)
     # Opened here and not in a thread: whoever is interrupted meanwhile would leave it open.
     with part.open("r+b") as file:
         file.seek(done)
-        async for chunk in port.get_file(area, status.path, done):
-            file.write(chunk.content)
-            passed(len(chunk.content))
+        async with closing(announced) as chunks:
+            async for chunk in chunks:
+                file.write(chunk.content)
+                passed(len(chunk.content))
         file.flush()
         os.fsync(file.fileno())
 
