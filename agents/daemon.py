@@ -78,7 +78,7 @@ async def run_agent(config: SiteConfig) -> None:
     anything listens.
     """
     clock = SystemClock()
-    credential = load_credential(config.credential)
+    credential = load_credential(config.credential, Usage.SERVER)
     require_credential(credential, clock.now(), Usage.SERVER)
     maps = GridMapKeeper(config.grid_mapfile)
     run_as = RunAs(config.file.host.run_as)

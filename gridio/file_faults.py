@@ -15,7 +15,7 @@ def nearest_line(lines: Mapping[KeyPath, int], path: KeyPath) -> int | None:
     return next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), None)
 
 
-def located(source: str, line: int | None, message: str, *, hint: str | None = None) -> InputError:
+def located(source: str, line: int | None, message: str, *, hint: str = "") -> InputError:
     """An ``InputError`` that begins with the file, and the line where one is known."""
     place = source if line is None else f"{source}, line {line}"
     return InputError(f"{place}: {message}", hint=hint)

@@ -87,7 +87,7 @@ def check_config(
 
     is_manager = "manager" in read_document(file, SITE_PAGE)
     loaded = load_manager_config(file) if is_manager else load_site_config(file)
-    credential = load_credential(loaded.credential)
+    credential = load_credential(loaded.credential, Usage.SERVER)
     require_credential(credential, SystemClock().now(), Usage.SERVER)
     grid_map = load_grid_map(loaded.grid_mapfile)
     if isinstance(loaded, SiteConfig):

@@ -90,7 +90,7 @@ async def run_manager(config: ManagerConfig) -> None:
     """
     clock = SystemClock()
     config.state.mkdir(parents=True, mode=0o700, exist_ok=True)
-    credential = load_credential(config.credential)
+    credential = load_credential(config.credential, Usage.SERVER)
     require_credential(credential, clock.now(), Usage.SERVER)
     _require_manager(credential, config.name)
     callers = KnownCallers(config.grid_mapfile, config.file.manager.admins)

@@ -93,11 +93,11 @@ class TravelAgent:
         """Every machine of the user's list, reachable or not."""
 
         async def look(entry: MachineEntry) -> SiteReport:
-            connection = self._session.connection(entry.machine)
             try:
+                connection = self._session.connection(entry.machine)
                 description = await connection.calendar.describe()
             except GridError as fault:
-                return SiteReport(machine=entry, description=None, skew=None, problem=str(fault))
+                return SiteReport(machine=entry, description=None, skew=None, fault=fault)
             return SiteReport(
                 machine=entry,
                 description=description,

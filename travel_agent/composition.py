@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridtravel.gridcore.errors import InputError, NotAuthorisedError
+from gridtravel.gridcore.errors import InputError
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import Clock, SystemClock
 from gridtravel.gridio.system.ids import RandomIds
@@ -107,8 +107,6 @@ class _Connector:
         if entry.endpoint.startswith(UNIX_SCHEME):
             return GrpcSite(entry.endpoint, site=entry.site, clock=self._clock)
         folder = self._settings.credential_folder
-        if not folder.is_dir():
-            raise NotAuthorisedError(f"there is no credential at {folder}", hint="run `gur login`")
         credential = load_credential(folder)
         require_credential(credential, self._clock.now())
         role = Role.MANAGER if entry.is_manager else Role.SITE

@@ -76,9 +76,15 @@ class JobTable:
         """The job; ``by`` must be its owner, ``None`` sees all."""
         view = self.views.get(job_id)
         if view is None:
-            raise NotFoundError(f"{self.site} has no job {job_id!r}")
+            raise NotFoundError(
+                f"{self.site} has no job {job_id!r}",
+                hint="it may be over: see catalina show-q, catalina history",
+            )
         if by is not None and view.owner != by:
-            raise NotAuthorisedError(f"job {job_id} at {self.site} belongs to somebody else")
+            raise NotAuthorisedError(
+                f"job {job_id} at {self.site} belongs to somebody else",
+                hint="only its owner or an administrator may do that",
+            )
         return view
 
     def find_request(self, owner: str, request_id: str) -> JobView | None:

@@ -181,7 +181,10 @@ async def _boost_job(core: AgentCore, arguments: Mapping[str, str]) -> object:
     core.jobs.get(job_id, None)
     job = core.scheduler.waiting.get(job_id)
     if job is None:
-        raise ConflictError(f"job {job_id} does not wait any more, so its priority says nothing")
+        raise ConflictError(
+            f"job {job_id} does not wait any more, so its priority says nothing",
+            hint="see what became of it: catalina history",
+        )
     points, before = int(text), core.jobs.boosts.get(job_id, 0)
     events: list[AgentEvent] = []
     if points != before:
@@ -217,7 +220,10 @@ async def _set_hold(
         )
     by_admin = core.jobs.held.get(job_id)
     if by_admin and not is_admin:
-        raise NotAuthorisedError(f"an administrator holds job {job_id}, and only one lets it go")
+        raise NotAuthorisedError(
+            f"an administrator holds job {job_id}, and only one lets it go",
+            hint="ask whoever runs the site",
+        )
     was_held = by_admin is not None
     events: list[AgentEvent] = []
     if was_held != is_held or (is_held and is_admin and not by_admin):

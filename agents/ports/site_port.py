@@ -244,7 +244,10 @@ class SiteEndpoint:
         core = self._core
         listed = tuple(dict.fromkeys(reservation_ids))
         if job_id not in core.scheduler.waiting:
-            raise ConflictError(f"job {job_id} does not wait any more, its place is settled")
+            raise ConflictError(
+                f"job {job_id} does not wait any more, its place is settled",
+                hint="see what became of it: catalina history",
+            )
         ticket = core.record([JobBound(job_id=job_id, reservation_ids=listed)])
         core.scheduler.bind_job(job_id, listed, core.clock.now())
         await ticket.durable()

@@ -216,7 +216,9 @@ class HandoverReceiver:
         chunks = giver.get_file(area, source.path, offset)
         async for chunk in as_announced(chunks, source, offset):
             if not self._is_awaiting(view.job_id) or self._clock.now() > self._deadline(view):
-                raise _TimeOverError(f"nobody waits for {source.path!r} any more")
+                raise _TimeOverError(
+                    f"nobody waits for {source.path!r} any more", hint="its time is over"
+                )
             yield chunk
 
     # -- inside ------------------------------------------------------------------------------------

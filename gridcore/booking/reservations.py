@@ -95,7 +95,10 @@ def next_state(state: ReservationState, event: ReservationEvent) -> ReservationS
     try:
         return TRANSITIONS[state][event]
     except KeyError:
-        raise ConflictError(f"cannot {event} a reservation that is {state}") from None
+        raise ConflictError(
+            f"cannot {event} a reservation that is {state}",
+            hint="ask how it stands now, and go on from there",
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -164,7 +164,10 @@ class BatchSitePort:
         views = self._views(answer.parts, answer.user, answer.now)
         missing = set(job_ids) - {each.job_id for each in views}
         if missing:
-            raise NotFoundError(f"{self._site} knows no job {min(missing)}")
+            raise NotFoundError(
+                f"{self._site} knows no job {min(missing)}",
+                hint="it may be over and forgotten by the batch system; see: gur status",
+            )
         return views
 
     async def watch_job(self, job_id: str) -> AsyncIterator[JobView]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridio import cli_frame
-from gridtravel.gridio.cli_frame import EXIT_DONE, EXIT_OTHER, tell_fault
+from gridtravel.gridio.cli_frame import EXIT_DONE, tell_fault
 from gridtravel.gridio.terminal.text import print_json, say, tell_all
 
 if TYPE_CHECKING:
@@ -34,16 +34,6 @@ class Answer:
     faults: Sequence[GridError] = ()
     """Single errors of a command that went on past them."""
     exit_code: int = EXIT_DONE
-
-
-def code_of(faults: Sequence[GridError]) -> int:
-    """The exit code of a command that did some things and not others: that of its errors when they
-    are of one kind, else 1.
-    """
-    codes = {fault.exit_code for fault in faults}
-    if not codes:
-        return EXIT_DONE
-    return codes.pop() if len(codes) == 1 else EXIT_OTHER
 
 
 def show(answer: Answer, *, as_json: bool) -> None:
@@ -78,7 +68,7 @@ def _show_all(shown: Sequence[str | Table]) -> None:
 
 def show_fault(fault: GridError) -> None:
     """One line, and one that says what to do next."""
-    tell_fault("catalina", plain_words(fault), fault.hint)
+    tell_fault("catalina", plain_words(fault), fault.next_step)
 
 
 def error_object(fault: GridError) -> dict[str, Any]:

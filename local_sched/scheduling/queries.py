@@ -83,7 +83,10 @@ def why(scheduler: LocalScheduler, job_id: str, now: Instant) -> Explanation:
     if job is None:
         known = scheduler.running.get(job_id) or scheduler.finished.get(job_id)
         if known is None:
-            raise NotFoundError(f"no job {job_id!r}")
+            raise NotFoundError(
+                f"no job {job_id!r}",
+                hint="it may have started or ended meanwhile: catalina show-q, catalina history",
+            )
         return Explanation(job_id=job_id, state=known.state, reason="")
     if job.bound_to:
         return Explanation(job_id=job_id, state=job.state, reason=str(job.reason))

@@ -97,7 +97,10 @@ class LocalScheduler:
                 raise ConflictError(
                     f"job {job_id} has started", hint="stop its tasks, then report its end"
                 )
-            raise NotFoundError(f"no waiting job {job_id!r}")
+            raise NotFoundError(
+                f"no waiting job {job_id!r}",
+                hint="it may have started or ended meanwhile: catalina show-q, catalina history",
+            )
         self._leave_queue(job)
         del self.waiting[job_id]
         self.usage.job_withdrawn(job)
@@ -433,19 +436,28 @@ class LocalScheduler:
     def _waiting(self, job_id: str) -> Job:
         job = self.waiting.get(job_id)
         if job is None:
-            raise NotFoundError(f"no waiting job {job_id!r}")
+            raise NotFoundError(
+                f"no waiting job {job_id!r}",
+                hint="it may have started or ended meanwhile: catalina show-q, catalina history",
+            )
         return job
 
     def _running(self, job_id: str) -> Job:
         job = self.running.get(job_id)
         if job is None:
-            raise NotFoundError(f"no running job {job_id!r}")
+            raise NotFoundError(
+                f"no running job {job_id!r}",
+                hint="it may have started or ended meanwhile: catalina show-q, catalina history",
+            )
         return job
 
     def _pool(self, class_name: str) -> ResourcePool:
         pool = self.pools.get(class_name)
         if pool is None:
-            raise NotFoundError(f"no resource class {class_name!r}; known: {', '.join(self.pools)}")
+            raise NotFoundError(
+                f"no resource class {class_name!r}; known: {', '.join(self.pools)}",
+                hint="name one of those",
+            )
         return pool
 
     def _remember(self, job: Job) -> None:

@@ -43,8 +43,12 @@ class Trips:
     def open(self, trip_id: str) -> Journal:
         """See ``TripJournals``."""
         if trip_id in self.busy:
-            raise ConflictError("another command is working on it")
+            raise ConflictError("another command is working on it", hint="")
         return MemoryJournal(self.disks[trip_id])
+
+    def discard(self, trip_id: str) -> None:
+        """See ``TripJournals``."""
+        del self.disks[trip_id]
 
 
 async def test_the_newest_trip_that_is_not_over_is_meant() -> None:

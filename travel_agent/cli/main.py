@@ -17,7 +17,15 @@ import typer
 
 from gridtravel.gridcore.errors import GridError, InputError
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
-from gridtravel.gridio.cli_frame import CommandFrame, JsonOption, command_line, error_object
+from gridtravel.gridio.cli_frame import (
+    CommandFrame,
+    JsonOption,
+    code_of,
+    command_line,
+    error_object,
+    next_step,
+    tell_fault,
+)
 from gridtravel.gridio.terminal.text import print_json, say, say_document, tell
 from gridtravel.travel_agent.choices import TransportChoice
 from gridtravel.travel_agent.cli.changes import amend, heal
@@ -126,7 +134,7 @@ def status(
                 if trip:
                     raise
                 objects.append({"trip": each, **error_object(fault)})
-                tell(f"note: {each}: {fault.message}")
+                tell_fault(f"note: {each}", fault.message, next_step(fault, "gur status"))
             else:
                 objects.append(report_json(reports[-1]))
         if as_json:
@@ -280,7 +288,9 @@ def sites(
     as_json: JsonOption = False,
     transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
-    """Show the machines of your list: reachable, as whom, for how much, with which clock."""
+    """Show the machines of your list: reachable, as whom, for how much, with which clock. Where not
+    one can be reached, that is a fault.
+    """
     from gridtravel.travel_agent.output.rendering import (
         print_table,
         site_json,
@@ -292,10 +302,13 @@ def sites(
         reports = await agent.sites()
         if as_json:
             print_json({"sites": [site_json(each) for each in reports]})
-            return
-        print_table(trade_table(reports) if trade else sites_table(reports))
-        for report in (each for each in reports if each.problem):
-            tell(f"{report.machine.machine}: {report.problem}")
+        else:
+            print_table(trade_table(reports) if trade else sites_table(reports))
+        faults = {each.machine.machine: each.fault for each in reports if each.fault is not None}
+        for machine, fault in faults.items():
+            tell_fault(machine, fault.message, next_step(fault, "gur sites"))
+        if len(faults) == len(reports):
+            raise typer.Exit(code_of(list(faults.values())))
 
     run_command(go, as_json, transport)
 

@@ -55,7 +55,7 @@ def history_json(found: TripHistory) -> dict[str, Any]:
     """What this laptop remembers of one trip."""
     return {
         **itinerary_json(found.itinerary),
-        "asked_at": format_utc(found.opened_at),
+        "asked_at": None if found.opened_at is None else format_utc(found.opened_at),
         "message": found.message or None,
         "steps": [{"at": format_utc(each.at), "text": each.text} for each in found.steps],
     }
@@ -217,7 +217,7 @@ def histories_table(trips: list[TripHistory], zone: ZoneInfo) -> Table:
     for each in trips:
         itinerary = each.itinerary
         table.add_row(
-            format_in_zone(each.opened_at, zone)[:19],
+            "-" if each.opened_at is None else format_in_zone(each.opened_at, zone)[:19],
             itinerary.name,
             itinerary.state.value,
             ", ".join(f"{leg.nodes} at {leg.machine}" for leg in itinerary.legs),

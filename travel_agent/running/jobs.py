@@ -127,7 +127,10 @@ class LegWork:
         spec = self.job_spec(leg, itinerary, request_id=request_id)
         answer = await self._site(leg).submit(spec)
         if isinstance(answer, Decline):
-            raise ConflictError(f"{leg.site} does not take the leg's job: {answer.message}")
+            raise ConflictError(
+                f"{leg.site} does not take the leg's job: {answer.message}",
+                hint="gur amend changes what the trip asks for; gur cancel undoes it",
+            )
         self._trip.tell(News(step=Step.SUBMITTED, place=leg.name, text=answer.job_id))
         return answer
 

@@ -111,7 +111,10 @@ class Relay:
             found = await giver.list_files(area, wanted.source, with_checksums=True)
             files = handed_files(found, wanted.source, wanted.destination)
             if not files:
-                raise NotFoundError(f"{before.name} at {before.site} left no {wanted.source!r}")
+                raise NotFoundError(
+                    f"{before.name} at {before.site} left no {wanted.source!r}",
+                    hint="receives must name what the stage before writes",
+                )
 
             async def bring(pair: tuple[FileStatus, FileStatus]) -> bool:
                 file, target = pair

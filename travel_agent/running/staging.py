@@ -104,7 +104,10 @@ async def plan_fetch(
     try:
         return await asyncio.to_thread(_arrivals, wanted, home, folder, site, overwrite)
     except OSError as fault:
-        raise InputError(f"cannot look at {home / folder}: {fault.strerror}") from fault
+        raise InputError(
+            f"cannot look at {home / folder}: {fault.strerror}",
+            hint="make room there, or name a place where you may write",
+        ) from fault
 
 
 def check_apart(plans: Sequence[Sequence[Arrival]]) -> None:
@@ -136,7 +139,10 @@ def check_size(plans: Sequence[Sequence[Arrival]], folder: Path, bytes_max: int)
     try:
         free = shutil.disk_usage(above).free
     except OSError as fault:
-        raise InputError(f"cannot look at {above}: {fault.strerror}") from fault
+        raise InputError(
+            f"cannot look at {above}: {fault.strerror}",
+            hint="make room there, or name a place where you may write",
+        ) from fault
     if missing > free:
         raise InputError(
             f"the results are {decimal(missing)}, and {above} has room for {decimal(free)}",
@@ -161,7 +167,10 @@ async def fetch_all(
         try:
             await receive_file(port, area, one.status, one.target, counter.add, overwrite=overwrite)
         except OSError as fault:
-            raise InputError(f"cannot write {one.target}: {fault.strerror}") from fault
+            raise InputError(
+                f"cannot write {one.target}: {fault.strerror}",
+                hint="make room there, or name a place where you may write",
+            ) from fault
 
     await some_at_once(fetch, missing)
     known = len(arrivals) - len(missing)
@@ -179,7 +188,10 @@ def files_of(staged: StagedFile, base: Path) -> list[tuple[Path, str]]:
         files = sorted(each for each in source.rglob("*") if each.is_file())
         root = PurePosixPath(staged.destination)
         return [(each, str(root / each.relative_to(source).as_posix())) for each in files]
-    raise InputError(f"there is no file {source} to stage in")
+    raise InputError(
+        f"there is no file {source} to stage in",
+        hint="paths in stage_in begin beside the metajob file",
+    )
 
 
 # -- one file --------------------------------------------------------------------------------------
@@ -201,7 +213,10 @@ async def send_file(
     try:
         mode, size, checksum = await asyncio.to_thread(_look_at, source)
     except OSError as fault:
-        raise InputError(f"cannot read {source}: {fault.strerror}") from fault
+        raise InputError(
+            f"cannot read {source}: {fault.strerror}",
+            hint="make it readable, or take it out of stage_in",
+        ) from fault
     status = FileStatus(path=destination, size_bytes=size, mode=mode, sha256=checksum)
     return await deliver(port, area, status, lambda offset: _read(source, offset, passed), there)
 
@@ -317,7 +332,10 @@ def _wanted(task: TaskSpec | None, files: list[FileStatus]) -> list[_Wanted]:
         source, destination = PurePosixPath(staged.source), PurePosixPath(staged.destination)
         matching = [each for each in files if PurePosixPath(each.path).is_relative_to(source)]
         if not matching:
-            raise InputError(f"the leg left no file {staged.source!r}")
+            raise InputError(
+                f"the leg left no file {staged.source!r}",
+                hint="stage_out must name what the job writes; without it all comes home",
+            )
         for each in matching:
             below = PurePosixPath(each.path).relative_to(source)
             found.append(_Wanted(status=each, chosen=destination, given=below))

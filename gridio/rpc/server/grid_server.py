@@ -187,7 +187,10 @@ class GridServer:
         """Who the channel proves the other end to be."""
         if carrier.address.startswith("unix:"):
             if self._door is None:
-                raise NotAuthorisedError("there is no local socket here")
+                raise NotAuthorisedError(
+                    "there is no local socket here",
+                    hint="connect over TLS, or set socket in the site's configuration",
+                )
             return Peer(login=self._door.login_at(carrier.address), address="local")
         subject = subject_of_peer(carrier.shown, self._clock.now())
         return Peer(subject=subject, address=carrier.address)

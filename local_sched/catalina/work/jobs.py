@@ -11,7 +11,8 @@ from gridtravel.gridcore.booking.reservations import Decline, check_id
 from gridtravel.gridcore.errors import ConflictError, GridError, InputError, UnavailableError
 from gridtravel.gridcore.jobs.job import SCRIPT_BYTES_MAX, JobSpec, JobState
 from gridtravel.gridcore.timing.timetext import format_in_zone
-from gridtravel.local_sched.catalina.answers import Answer, code_of, error_object
+from gridtravel.gridio.cli_frame import code_of
+from gridtravel.local_sched.catalina.answers import Answer, error_object
 from gridtravel.local_sched.catalina.json_forms import job_json
 from gridtravel.local_sched.catalina.session import Session
 from gridtravel.local_sched.catalina.words import (
@@ -95,7 +96,9 @@ def read_script(path: str, stdin: BinaryIO) -> str:
                 content = file.read(SCRIPT_BYTES_MAX + 1)
     except (OSError, ValueError) as fault:
         told = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
-        raise InputError(f"cannot read the script {path[:120]!r}: {told}") from None
+        raise InputError(
+            f"cannot read the script {path[:120]!r}: {told}", hint="name a script that you may read"
+        ) from None
     if len(content) > SCRIPT_BYTES_MAX:
         raise InputError(
             f"the script {path[:120]!r} is larger than {SCRIPT_BYTES_MAX} bytes",
