@@ -230,7 +230,7 @@ async def _set_hold(
         now = core.clock.now()
         events = [JobHeld(job_id=job_id, is_held=is_held, by_admin=is_admin, at=now)]
     ticket = core.record(events)
-    core.scheduler.hold(job_id, is_held=is_held or job_id in core.jobs.awaiting)
+    core.scheduler.hold(job_id, core.jobs.hold_reason(job_id))
     await ticket.durable()
     return {"job": job_id, "is_held": is_held, "was_held": was_held}
 

@@ -140,7 +140,7 @@ class HandoverReceiver:
             return
         done = HandoverDone(job_id=job_id, at=self._clock.now())
         ticket = self._record([done])
-        self._scheduler.hold(job_id, is_held=job_id in self._jobs.held)
+        self._scheduler.hold(job_id, self._jobs.hold_reason(job_id))
         await ticket.durable()
 
     async def _take_over(self, view: JobView, handover: Handover) -> str:

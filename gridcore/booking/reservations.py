@@ -305,6 +305,18 @@ class DeclineRule(enum.StrEnum):
     CHANGED = "changed"
     """What was offered is gone; ask again."""
 
+    @property
+    def may_pass(self) -> bool:
+        """True when the same request may be granted a moment later: room comes and goes, and a site
+        begins again. Every other rule refuses it again.
+        """
+        return self in (
+            DeclineRule.NO_ROOM,
+            DeclineRule.CHANGED,
+            DeclineRule.TRADE,
+            DeclineRule.SUSPENDED,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decline:

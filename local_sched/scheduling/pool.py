@@ -214,7 +214,7 @@ class ResourcePool:
                 continue
             if planned is not None and planned + job.limit_s > now:
                 profile.unbook(job.nodes, planned, planned + job.limit_s)
-            if not job.is_held:
+            if job.hold_reason is None:
                 placeless.append(job)
         key = self.queue.order.key
         for job in sorted(placeless, key=lambda job: key(job, now)):

@@ -172,10 +172,10 @@ class LocalScheduler:
             self.reservation_jobs.job_started(job)
         self._limit_watch.add(job)
 
-    def hold(self, job_id: str, *, is_held: bool) -> None:
-        """Put a waiting job on hold, or let it go."""
+    def hold(self, job_id: str, reason: WaitReason | None) -> None:
+        """Pass a waiting job over for this reason, or let it go (``None``)."""
         job = self._waiting(job_id)
-        job.is_held = is_held
+        job.hold_reason = reason
         self.pools[job.class_name].has_new_holds = True
 
     def displace(self, class_name: str, nodes: int, start: Instant, end: Instant) -> list[Job]:
@@ -431,7 +431,7 @@ class LocalScheduler:
             return
         pool = self.pools[job.class_name]
         pool.queue.add(job, now)
-        pool.has_new_holds |= job.is_held
+        pool.has_new_holds |= job.hold_reason is not None
 
     def _waiting(self, job_id: str) -> Job:
         job = self.waiting.get(job_id)

@@ -54,6 +54,8 @@ class TripAmendment:
         self._log = log
         self._tell = listener
         self._run_id = session.ids.new_id("run")
+        self._hopeless: dict[Plan, Decline] = {}
+        """Plans that were refused for what does not pass."""
 
     @property
     def story(self) -> TripStory:
@@ -127,13 +129,17 @@ class TripAmendment:
     async def _hold(
         self, search: Search, holds: LegHolds, trip: TripContext, may_leave_keepers: bool
     ) -> Decline | None:
-        """Search and hold until every leg is held, and write that down; or why not."""
+        """Search and hold until every leg is held, and write that down; or why not. A plan that was
+        refused for what does not pass is not tried again.
+        """
         story, clock = self._log.story, self._session.clock
         refusal = Decline(rule=DeclineRule.CHANGED, message="the sites' calendars kept changing")
         for attempt in range(story.attempts + 1, story.attempts + 1 + ATTEMPTS_MAX):
             plan = await search.propose()
             if isinstance(plan, Decline):
                 return plan
+            if plan in self._hopeless:
+                return self._hopeless[plan]
             if not may_leave_keepers and (kept := self._leaves_keepers(plan, trip)):
                 return kept
             self._tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=attempt))
@@ -142,7 +148,10 @@ class TripAmendment:
                 await self._decided(plan, attempt, held, trip)
                 return None
             await holds.let_go(plan, held, attempt)
-            refusal = next(iter(refusals.values()))
+            lasting = [each for each in refusals.values() if not each.rule.may_pass]
+            refusal = next(iter(lasting or refusals.values()))
+            if lasting:
+                self._hopeless[plan] = refusal
             await search.learn(refusals)
             await clock.sleep_until(clock.now_precise() + jitter_s(story.trip_id, attempt))
         return refusal
