@@ -20,6 +20,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
+from gridtravel.gridcore.jobs.commands import check_runnable
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridio.system.alarms import Alarm
@@ -115,6 +116,7 @@ class SiteEndpoint:
                 )
             await core.record([]).durable()
             return core.view(known.job_id)
+        check_runnable(asked)
         job = self._refuse(asked, owner) or self._accept(asked, owner)
         if isinstance(job, Decline):
             return job

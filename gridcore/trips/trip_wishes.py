@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gridtravel.gridcore.errors import FieldError
-from gridtravel.gridcore.jobs.tasks import is_plain_text
+from gridtravel.gridcore.jobs.commands import is_plain_text
 from gridtravel.gridcore.timing.instants import Instant
 
 ADDRESSES_MAX: Final = 32

@@ -17,6 +17,7 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationState,
 )
 from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
+from gridtravel.gridcore.jobs.commands import check_runnable
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridio.batch.batch_calendar import BatchCalendar
@@ -107,6 +108,7 @@ class BatchSitePort:
             return self._decline(
                 f"it has no agent that could wait for stage {spec.handover.leg} and fetch its files"
             )
+        check_runnable(spec)
         reservation: Reservation | None = None
         inside, limit_s, end = "", spec.limit_s, 0
         if spec.reservation_id:

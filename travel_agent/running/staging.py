@@ -24,6 +24,7 @@ from typing import Final
 from rich.filesize import decimal
 
 from gridtravel.gridcore.errors import ConflictError, InputError, UnavailableError
+from gridtravel.gridcore.jobs.commands import INTERPRETER_MARK, check_script
 from gridtravel.gridcore.jobs.tasks import StagedFile, TaskSpec
 from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
 from gridtravel.gridio.sites.transfers import (
@@ -38,6 +39,8 @@ from gridtravel.gridio.system.streams import closing
 from gridtravel.travel_agent.news import Listener, News, Progress, Step
 
 CHUNK_BYTES: Final = 256 * 1024
+FIRST_LINE_BYTES_MAX: Final = 4096
+"""Of a script: Linux reads 256."""
 _SHA256: Final = re.compile("[0-9a-f]{64}")
 PART_NAME_CHARACTERS: Final = 50
 """How much of a file's name its part shows: no name of a file is longer than 255 bytes."""
@@ -192,6 +195,26 @@ def files_of(staged: StagedFile, base: Path) -> list[tuple[Path, str]]:
         f"there is no file {source} to stage in",
         hint="paths in stage_in begin beside the metajob file",
     )
+
+
+def check_programs(task: TaskSpec, files: Sequence[tuple[Path, str]]) -> None:
+    """Refuse a script that travels with the task, is its command or compiles it, and has a first
+    line by which no site could run it.
+    """
+    started = [PurePosixPath(each[0]) for each in (task.command, task.compile_command) if each]
+    for source, destination in files:
+        if PurePosixPath(destination) not in started:
+            continue
+        try:
+            with source.open("rb") as file:
+                first = file.readline(FIRST_LINE_BYTES_MAX).decode("utf-8", "replace")
+        except OSError as fault:
+            raise InputError(
+                f"cannot read {source}: {fault.strerror}",
+                hint="make it readable, or take it out of stage_in",
+            ) from fault
+        if first.startswith(INTERPRETER_MARK):
+            check_script(first, str(source))
 
 
 # -- one file --------------------------------------------------------------------------------------

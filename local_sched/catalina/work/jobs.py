@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Final
 
 from gridtravel.gridcore.booking.reservations import Decline, check_id
 from gridtravel.gridcore.errors import ConflictError, GridError, InputError, UnavailableError
+from gridtravel.gridcore.jobs.commands import check_runnable, check_script
 from gridtravel.gridcore.jobs.job import SCRIPT_BYTES_MAX, JobSpec, JobState
 from gridtravel.gridcore.timing.timetext import format_in_zone
 from gridtravel.gridio.cli_frame import code_of
@@ -70,7 +71,7 @@ def job_spec(
         check_id("reservation id", words.reservation)
     script = read_script(words.script, stdin) if words.script else ""
     usual_name = Path(words.script or words.command[0]).name.strip("-") or "job"
-    return JobSpec(
+    spec = JobSpec(
         request_id=words.request_id or new_id("job"),
         name=read_name(words.name or "".join(filter(str.isprintable, usual_name))[:128]),
         account=read_account(words.account) or ANY_ACCOUNT,
@@ -84,6 +85,8 @@ def job_spec(
         notify_email=read_email(words.email),
         quality_of_service=words.quality_of_service,
     )
+    check_runnable(spec)
+    return spec
 
 
 def read_script(path: str, stdin: BinaryIO) -> str:
@@ -110,11 +113,7 @@ def read_script(path: str, stdin: BinaryIO) -> str:
         raise InputError(f"the script {path[:120]!r} is no text in UTF-8") from None
     if "\0" in text:
         raise InputError(f"the script {path[:120]!r} contains a NUL character")
-    if not text.startswith("#!"):
-        raise InputError(
-            f"the script {path[:120]!r} does not say what runs it",
-            hint="its first line must name an interpreter, such as #!/bin/sh",
-        )
+    check_script(text, f"the script {path[:120]!r}")
     return text
 
 
