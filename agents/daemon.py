@@ -14,7 +14,6 @@ import logging
 import os
 import pwd
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -41,6 +40,7 @@ from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.terminal.text import say
 from gridtravel.gridio.trust.cards import CardVerifier, CertifiedCards
 from gridtravel.gridio.trust.credentials import Usage, load_credential, require_credential
 from gridtravel.gridio.trust.gridmap import GridMap, load_grid_map
@@ -80,7 +80,7 @@ async def run_agent(config: SiteConfig) -> None:
     anything listens.
     """
     clock = SystemClock()
-    credential = load_credential(config.credential)
+    credential = load_credential(config.credential, Usage.SERVER)
     require_credential(credential, clock.now(), Usage.SERVER)
     maps = GridMapKeeper(config.grid_mapfile)
     run_as = RunAs(config.file.host.run_as)
@@ -251,8 +251,7 @@ async def _serve(
         async with server:
             own_card.issue(server.port, agent.clock.now())
             endpoint_file.write_text(server.endpoint + "\n", encoding="utf-8")
-            sys.stdout.write(f"ready {server.endpoint}\n")
-            sys.stdout.flush()
+            say(f"ready {server.endpoint}")
             with _told_to_stop(maps) as stop:
                 tasks.append(asyncio.create_task(_wait(stop), name="stop"))
                 await _first_of(tasks)

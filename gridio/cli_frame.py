@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, ClassVar, Final, get_args, get_type_hints
 
@@ -19,6 +19,13 @@ import typer
 from typer.core import TyperGroup
 
 from gridtravel.gridcore.errors import GridError, InputError
+from gridtravel.gridio.terminal.text import (
+    drop_the_rest,
+    flush,
+    print_json,
+    tell,
+    use_any_characters,
+)
 
 EXIT_DONE: Final = 0
 EXIT_OTHER: Final = 1
@@ -27,11 +34,6 @@ EXIT_DECLINED: Final = 3
 EXIT_INTERRUPTED: Final = 130
 
 _AS_JSON: Final = "gridtravel.as_json"
-_NEXT_STEPS: Final[Mapping[int, str]] = {
-    4: "try again later",
-    5: "ask whoever runs the site",
-}
-"""By exit code: what helps where the fault itself does not say."""
 _USAGE_FAULTS: Final[tuple[type[Exception], ...]] = tuple(
     each
     for each in typer.BadParameter.__mro__
@@ -60,7 +62,10 @@ JsonOption = Annotated[
 class CommandFrame(TyperGroup):
     """A program and its commands."""
 
-    interrupted: ClassVar[Sequence[str]] = ("interrupted",)
+    interrupted: ClassVar[tuple[str, str]] = (
+        "interrupted",
+        "what was done stays; what was begun ends by itself",
+    )
     """What is said after Ctrl-C, or the end of input where somebody was asked: a line, and one that
     says what to do next.
     """
@@ -82,13 +87,13 @@ class CommandFrame(TyperGroup):
         """Carry out one command line. ``standalone_mode`` false: return the exit code."""
         # gRPC's library writes of failed handshakes to standard error too; we say it better.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+        use_any_characters()
         words = list(sys.argv[1:] if args is None else args)
         try:
             code = self._ended(words)
-            sys.stdout.flush()
+            flush()
         except BrokenPipeError:
-            # Whoever read our output has seen enough; what is left must not be flushed at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_the_rest()
             code = EXIT_OTHER
         if standalone_mode:
             sys.exit(code)
@@ -108,16 +113,13 @@ class CommandFrame(TyperGroup):
 
     @classmethod
     def refuse(cls, fault: GridError, command: str, *, as_json: bool) -> int:
-        """Tell a fault of ``command``, which is called by its program's name first. The exit code.
-
-        Where the fault itself does not say what helps, people are told what usually does.
+        """Tell a fault of ``command``, which is called by its program's name first. The exit
+        code.
         """
         message = cls.words_of(fault)
         if as_json:
             print_json(error_object(fault, message))
-        usual = f"see: {command} --help" if fault.exit_code == EXIT_USAGE else ""
-        hint = fault.hint or _NEXT_STEPS.get(fault.exit_code, usual)
-        tell_fault(command.partition(" ")[0], message, hint)
+        tell_fault(command.partition(" ")[0], message, next_step(fault, command))
         return fault.exit_code
 
     def _ended(self, words: list[str]) -> int:
@@ -199,18 +201,27 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 def error_object(fault: GridError, message: str | None = None) -> dict[str, Any]:
     """A fault for scripts; ``message``: its words, where they are not its own."""
     told = fault.message if message is None else message
-    return {"error": {"message": told, "hint": fault.hint, "exit_code": fault.exit_code}}
+    return {"error": {"message": told, "hint": fault.next_step, "exit_code": fault.exit_code}}
 
 
-def tell_fault(program: str, message: str, hint: str | None = None) -> None:
+def next_step(fault: GridError, command: str) -> str:
+    """What to do next, for whoever typed ``command``."""
+    if fault.hint or fault.exit_code != EXIT_USAGE:
+        return fault.next_step
+    return f"see: {command} --help"
+
+
+def tell_fault(program: str, message: str, next_step: str) -> None:
     """One line, and one that says what to do next."""
-    below = f"\n  {hint}" if hint else ""
-    sys.stderr.write(f"{program}: {message}{below}\n")
+    tell(f"{program}: {message}")
+    tell(f"  {next_step}")
 
 
-def print_json(value: object) -> None:
-    """Print the one JSON object of a command, at once: the command may go on for hours."""
-    import json
-
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
-    sys.stdout.flush()
+def code_of(faults: Sequence[GridError]) -> int:
+    """The exit code of a command that did some things and not others: that of its faults when they
+    are of one kind, else 1.
+    """
+    codes = {fault.exit_code for fault in faults}
+    if not codes:
+        return EXIT_DONE
+    return codes.pop() if len(codes) == 1 else EXIT_OTHER

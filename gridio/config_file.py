@@ -34,7 +34,7 @@ M = TypeVar("M", bound=ConfigTable)
 class KeyFault(InputError):
     """An ``InputError`` about the value of one key; ``ConfigFile.told`` adds file and line."""
 
-    def __init__(self, key: KeyPath, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, key: KeyPath, message: str, *, hint: str = "") -> None:
         super().__init__(f"{'.'.join(map(str, key))}: {message}", hint=hint)
         self.key = key
 

@@ -26,6 +26,7 @@ from gridtravel.gridcore.errors import InputError
 from gridtravel.gridio.cli_frame import command_line
 from gridtravel.gridio.ssh import bridge
 from gridtravel.gridio.ssh.bridge import DEFAULT_SOCKET
+from gridtravel.gridio.terminal.text import say, tell
 from gridtravel.gurd.ca import ca_app
 
 PR_SET_PDEATHSIG: Final = 1
@@ -87,21 +88,21 @@ def check_config(
 
     is_manager = "manager" in read_document(file, SITE_PAGE)
     loaded = load_manager_config(file) if is_manager else load_site_config(file)
-    credential = load_credential(loaded.credential)
+    credential = load_credential(loaded.credential, Usage.SERVER)
     require_credential(credential, SystemClock().now(), Usage.SERVER)
     grid_map = load_grid_map(loaded.grid_mapfile)
     if note := loaded.file.connections.note():
-        typer.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
     if isinstance(loaded, SiteConfig):
         site = loaded.file.site
         card = OwnCard(credential, advertise=site.advertise, listen=site.listen)
         if problem := card.problem(SystemClock().now()):
-            typer.echo(f"note: no other site can reach {loaded.name}: {problem}", err=True)
+            tell(f"note: no other site can reach {loaded.name}: {problem}")
         run_as = RunAs(loaded.file.host.run_as)
         for note in check_logins(loaded.state, run_as, grid_map.logins()):
-            typer.echo(f"note: {note}", err=True)
+            tell(f"note: {note}")
     entries = f"{len(grid_map)} grid-mapfile entries"
-    typer.echo(f"{loaded.name}: good; {credential.subject}, {entries}")
+    say(f"{loaded.name}: good; {credential.subject}, {entries}")
 
 
 @app.command("bridge")

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -28,6 +27,7 @@ from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.terminal.text import say
 from gridtravel.gridio.trust.cards import CertifiedCards
 from gridtravel.gridio.trust.credentials import (
     Credential,
@@ -92,7 +92,7 @@ async def run_manager(config: ManagerConfig) -> None:
     """
     clock = SystemClock()
     config.state.mkdir(parents=True, mode=0o700, exist_ok=True)
-    credential = load_credential(config.credential)
+    credential = load_credential(config.credential, Usage.SERVER)
     require_credential(credential, clock.now(), Usage.SERVER)
     _require_manager(credential, config.name)
     callers = KnownCallers(config.grid_mapfile, config.file.manager.admins)
@@ -202,8 +202,7 @@ async def _serve(
     try:
         async with server:
             endpoint_file.write_text(server.endpoint + "\n", encoding="utf-8")
-            sys.stdout.write(f"ready {server.endpoint}\n")
-            sys.stdout.flush()
+            say(f"ready {server.endpoint}")
             with _told_to_stop(callers) as stop:
                 work.add_done_callback(lambda _: stop.set())
                 await stop.wait()

@@ -139,7 +139,8 @@ class ManagerEndpoint:
     async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
         """See ``CalendarPort``. A manager keeps no trip's outcome."""
         raise NotFoundError(
-            f"{self._manager.parts.name} is a manager and keeps no outcome: {question.instance}"
+            f"{self._manager.parts.name} is a manager and keeps no outcome: {question.instance}",
+            hint="ask one of the trip's sites",
         )
 
     async def subscribe(self) -> AsyncIterator[CalendarSummary | SummaryDelta]:

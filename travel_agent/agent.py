@@ -37,12 +37,14 @@ from gridtravel.travel_agent.running.notify import notify_people
 from gridtravel.travel_agent.running.race_reports import RACERS
 from gridtravel.travel_agent.running.relay import Relay
 from gridtravel.travel_agent.running.reports import SiteReport, TripReport
-from gridtravel.travel_agent.running.staging import check_apart
+from gridtravel.travel_agent.running.staging import check_apart, check_size
 from gridtravel.travel_agent.running.watch import attend, report
 from gridtravel.travel_agent.search.alternatives import offered
 from gridtravel.travel_agent.session import Connect, GridSession
 from gridtravel.travel_agent.sites.config import GridConfig, MachineEntry
 
+FETCH_BYTES_MAX: Final = 10_000_000_000
+"""Results of one trip, unless the user says that more may come."""
 ALTERNATIVES_TRIED_MAX: Final = 17
 """The metajob's own 16 at most, and one that a refusal offers."""
 
@@ -91,11 +93,11 @@ class TravelAgent:
         """Every machine of the user's list, reachable or not."""
 
         async def look(entry: MachineEntry) -> SiteReport:
-            connection = self._session.connection(entry.machine)
             try:
+                connection = self._session.connection(entry.machine)
                 description = await connection.calendar.describe()
             except GridError as fault:
-                return SiteReport(machine=entry, description=None, skew=None, problem=str(fault))
+                return SiteReport(machine=entry, description=None, skew=None, fault=fault)
             return SiteReport(
                 machine=entry,
                 description=description,
@@ -266,11 +268,13 @@ class TravelAgent:
         folder: Path,
         *,
         overwrite: bool = False,
+        bytes_max: int = FETCH_BYTES_MAX,
         listener: Listener = deaf,
     ) -> dict[str, list[Path]]:
         """Bring the results of every leg into ``folder/<trip's name>/<leg>/``. What is there
         already is not sent again; ``InputError`` before anything is written when other files lie in
-        their place, unless they are to be overwritten.
+        their place, unless they are to be overwritten, or when they are larger than ``bytes_max``
+        in all, or than the disk has room for.
         """
         trip = self._session.remembered(wanted, listener)
         legs = trip.log.story.itinerary().legs
@@ -285,6 +289,7 @@ class TravelAgent:
             )
         )
         check_apart(plans)
+        check_size(plans, folder, bytes_max)
         fetched = await asyncio.gather(
             *(
                 work.fetch(leg, plan, overwrite=overwrite)

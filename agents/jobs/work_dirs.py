@@ -64,7 +64,10 @@ class WorkDirs:
     def path_of(self, area: str) -> Path:
         """Where the area is, whether it exists or not."""
         if not area or "/" in area or area.startswith("."):
-            raise InputError(f"{area[:60]!r} is not a reservation or job")
+            raise InputError(
+                f"{area[:60]!r} is not a reservation or job",
+                hint="areas are called as reservations and jobs are: gur status names them",
+            )
         return self._root / area
 
     async def clean(self, keep: Container[str], before: float) -> list[str]:
@@ -93,7 +96,10 @@ class WorkDirs:
         descriptor = self._open(area, path, os.O_RDONLY)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise InputError(f"{path!r} is not a file")
+                raise InputError(
+                    f"{path!r} is not a file",
+                    hint="list the files of the folder above to see what is there",
+                )
             at = offset
             while content := await asyncio.to_thread(os.pread, descriptor, CHUNK_BYTES, at):
                 yield OutputChunk(offset=at, content=content)
@@ -223,9 +229,15 @@ class WorkDirs:
                     dir_fd=folder,
                 )
             except FileNotFoundError:
-                raise NotFoundError(f"there is no file {path!r} in {area}") from None
+                raise NotFoundError(
+                    f"there is no file {path!r} in {area}",
+                    hint="list the files of the folder above to see what is there",
+                ) from None
             except OSError as fault:
-                raise InputError(f"cannot open {path!r} in {area}: {fault.strerror}") from fault
+                raise InputError(
+                    f"cannot open {path!r} in {area}: {fault.strerror}",
+                    hint="list the files of the folder above to see what is there",
+                ) from fault
         if not self._is_of(area, os.fstat(descriptor)):
             os.close(descriptor)
             raise InputError(f"{path!r} in {area} belongs to another login")
@@ -267,17 +279,25 @@ class WorkDirs:
         try:
             descriptor = os.open(self.path_of(area), _FOLDER)
         except OSError:
-            raise NotFoundError(f"{area} has no files") from None
+            raise NotFoundError(
+                f"{area} has no files", hint="nothing was staged in, and no job has left anything"
+            ) from None
         try:
             for part in parts:
                 try:
                     deeper = os.open(part, _FOLDER, dir_fd=descriptor)
                 except OSError:
-                    raise NotFoundError(f"there is no folder for {path!r} in {area}") from None
+                    raise NotFoundError(
+                        f"there is no folder for {path!r} in {area}",
+                        hint="list the files of the folder above to see what is there",
+                    ) from None
                 os.close(descriptor)
                 descriptor = deeper
                 if not self._is_of(area, os.fstat(descriptor)):
-                    raise NotFoundError(f"there is no folder for {path!r} in {area}")
+                    raise NotFoundError(
+                        f"there is no folder for {path!r} in {area}",
+                        hint="list the files of the folder above to see what is there",
+                    )
             yield descriptor
         finally:
             os.close(descriptor)
@@ -316,7 +336,9 @@ class WorkDirs:
         try:
             return os.stat(self.path_of(area), follow_symlinks=False)
         except FileNotFoundError:
-            raise NotFoundError(f"{area} has no files") from None
+            raise NotFoundError(
+                f"{area} has no files", hint="nothing was staged in, and no job has left anything"
+            ) from None
 
     def _is_of(self, area: str, status: os.stat_result) -> bool:
         """True for what the daemon may touch in the area; see the top of this file."""
@@ -350,7 +372,10 @@ def _parts(path: str) -> list[str]:
             f"{path[:80]!r} is not a path within an area", hint="give a relative path without .."
         )
     if any("\0" in part or len(part.encode()) > 200 for part in parts):
-        raise InputError(f"{path[:80]!r} has a name that no file can have")
+        raise InputError(
+            f"{path[:80]!r} has a name that no file can have",
+            hint="list the files of the folder above to see what is there",
+        )
     return parts
 
 

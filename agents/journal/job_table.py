@@ -31,6 +31,7 @@ from gridtravel.gridcore.booking.reservations import Reservation
 from gridtravel.gridcore.errors import NotAuthorisedError, NotFoundError
 from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.scheduling.jobs import WaitReason
 
 HISTORY_JOBS_MAX: Final = 10_000
 """Jobs that are over and still shown."""
@@ -72,13 +73,25 @@ class JobTable:
         """The id of the next job: a number, a dot, and the site, as batch systems name theirs."""
         return f"{self.ids_given + 1}.{self.site}"
 
+    def hold_reason(self, job_id: str) -> WaitReason | None:
+        """Why a waiting job is passed over, whatever room there is; ``None``: it is not."""
+        if job_id in self.held:
+            return WaitReason.HELD
+        return WaitReason.HANDOVER if job_id in self.awaiting else None
+
     def get(self, job_id: str, by: str | None) -> JobView:
         """The job; ``by`` must be its owner, ``None`` sees all."""
         view = self.views.get(job_id)
         if view is None:
-            raise NotFoundError(f"{self.site} has no job {job_id!r}")
+            raise NotFoundError(
+                f"{self.site} has no job {job_id!r}",
+                hint="it may be over: see catalina show-q, catalina history",
+            )
         if by is not None and view.owner != by:
-            raise NotAuthorisedError(f"job {job_id} at {self.site} belongs to somebody else")
+            raise NotAuthorisedError(
+                f"job {job_id} at {self.site} belongs to somebody else",
+                hint="only its owner or an administrator may do that",
+            )
         return view
 
     def find_request(self, owner: str, request_id: str) -> JobView | None:

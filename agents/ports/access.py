@@ -16,7 +16,8 @@ def require_login(caller: Caller, verb: str) -> str:
     """The caller's owner name; ``NotAuthorisedError`` for somebody whom the site maps to nobody."""
     if caller.owner == SYSTEM_OWNER:
         raise NotAuthorisedError(
-            f"the name {SYSTEM_OWNER!r} is the site's own, and nobody may {verb} as it"
+            f"the name {SYSTEM_OWNER!r} is the site's own, and nobody may {verb} as it",
+            hint="have whoever runs the site map you to a login of yours",
         )
     if not caller.login:
         raise NotAuthorisedError(

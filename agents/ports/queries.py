@@ -96,7 +96,10 @@ def _leg(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> objec
                 "state": None if state is None else state.value,
                 "is_over": kept.state is not ReservationState.COMMITTED,
             }
-    raise NotFoundError(f"{core.calendar.site} has no leg {leg[:64]!r} of such a trip")
+    raise NotFoundError(
+        f"{core.calendar.site} has no leg {leg[:64]!r} of such a trip",
+        hint="it was never booked there, or is over and forgotten",
+    )
 
 
 def _job_state(core: AgentCore, area: str) -> JobState | None:

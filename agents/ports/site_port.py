@@ -20,6 +20,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
+from gridtravel.gridcore.jobs.commands import check_runnable
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridcore.trips.registers import register_of_race
@@ -118,6 +119,7 @@ class SiteEndpoint:
             await core.record([]).durable()
             return core.view(known.job_id)
         self._check_cards(asked)
+        check_runnable(asked)
         registering: tuple[TripRegistered, ...] = ()
         if asked.race is not None:
             race = register_of_race(asked.race, owner)
@@ -255,7 +257,10 @@ class SiteEndpoint:
         core = self._core
         listed = tuple(dict.fromkeys(reservation_ids))
         if job_id not in core.scheduler.waiting:
-            raise ConflictError(f"job {job_id} does not wait any more, its start is settled")
+            raise ConflictError(
+                f"job {job_id} does not wait any more, its start is settled",
+                hint="see what became of it: catalina history",
+            )
         ticket = core.record([JobBound(job_id=job_id, reservation_ids=listed)])
         core.scheduler.bind_job(job_id, listed, core.clock.now())
         await ticket.durable()

@@ -36,7 +36,7 @@ from gridtravel.gridcore.ports import FileStatus, OutputChunk, SitePort
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import format_utc
 from gridtravel.gridio.sites.transfers import (
-    bounded,
+    as_announced,
     deliver,
     handed_files,
     some_at_once,
@@ -140,7 +140,7 @@ class HandoverReceiver:
             return
         done = HandoverDone(job_id=job_id, at=self._clock.now())
         ticket = self._record([done])
-        self._scheduler.hold(job_id, is_held=job_id in self._jobs.held)
+        self._scheduler.hold(job_id, self._jobs.hold_reason(job_id))
         await ticket.durable()
 
     async def _take_over(self, view: JobView, handover: Handover) -> str:
@@ -205,9 +205,11 @@ class HandoverReceiver:
     ) -> AsyncIterator[OutputChunk]:
         """A file's content, as long as somebody waits for it."""
         chunks = giver.get_file(area, source.path, offset)
-        async for chunk in bounded(chunks, source.size_bytes):
+        async for chunk in as_announced(chunks, source, offset):
             if not self._is_awaiting(view.job_id) or self._clock.now() > self._deadline(view):
-                raise _TimeOverError(f"nobody waits for {source.path!r} any more")
+                raise _TimeOverError(
+                    f"nobody waits for {source.path!r} any more", hint="its time is over"
+                )
             yield chunk
 
     # -- inside ------------------------------------------------------------------------------------

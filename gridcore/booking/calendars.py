@@ -56,7 +56,7 @@ class Calendar(CalendarBook):
         of
         ``free``; ``by``: who asks, and must own what the request would replace.
         """
-        refusal = self._refuse_replacing(request, by)
+        refusal = self._refuse_replacing(request, by) or self._refuse_late(request, now)
         if refusal is not None:
             return refusal
         searched = self._availability_for(request.replaces, availability, now)
@@ -286,10 +286,20 @@ class Calendar(CalendarBook):
             return None
         if ttl_s is None:
             return self._refuse_state(old, "replace", "a leg of a trip is held first")
-        if leg_change.settled_by(old) < now + self.rules.hold_ttl_min_s:
-            message = f"{self.site}: {old.reservation_id} begins too soon to be changed"
-            return Decline(rule=DeclineRule.START_TOO_SOON, message=message, site=self.site)
-        return None
+        return self._refuse_late(request, now)
+
+    def _refuse_late(self, request: ReservationRequest, now: Instant) -> Decline | None:
+        """There is no time any more to settle which form of a trip's leg counts. Whoever asks what
+        could be had instead of it hears that, too: no hold would follow.
+        """
+        old = self.reservations.get(request.replaces or "")
+        is_leg = old is not None and old.request.trip is not None
+        if old is None or not is_leg or request.trip == old.request.trip:
+            return None
+        if leg_change.settled_by(old) >= now + self.rules.hold_ttl_min_s:
+            return None
+        message = f"{self.site}: {old.reservation_id} begins too soon to be changed"
+        return Decline(rule=DeclineRule.START_TOO_SOON, message=message, site=self.site)
 
     def _new_form(self, hold: Reservation) -> Reservation | None:
         """The leg whose new form a hold has become; ``None``: it has not, or that is over."""

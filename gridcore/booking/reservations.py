@@ -102,7 +102,10 @@ def next_state(state: ReservationState, event: ReservationEvent) -> ReservationS
     try:
         return TRANSITIONS[state][event]
     except KeyError:
-        raise ConflictError(f"cannot {event} a reservation that is {state}") from None
+        raise ConflictError(
+            f"cannot {event} a reservation that is {state}",
+            hint="ask how it stands now, and go on from there",
+        ) from None
 
 
 def check_card_length(card: str) -> None:
@@ -380,6 +383,18 @@ class DeclineRule(enum.StrEnum):
     POLICY = "policy"
     CHANGED = "changed"
     """What was offered is gone; ask again."""
+
+    @property
+    def may_pass(self) -> bool:
+        """True when the same request may be granted a moment later: room comes and goes, and a site
+        begins again. Every other rule refuses it again.
+        """
+        return self in (
+            DeclineRule.NO_ROOM,
+            DeclineRule.CHANGED,
+            DeclineRule.TRADE,
+            DeclineRule.SUSPENDED,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,7 +169,10 @@ def check_voter(
         _check_stranger(question, voter)
         return
     if not register.keeps(site):
-        raise NotAuthorisedError(f"{site} does not keep the outcome of {register.key}")
+        raise NotAuthorisedError(
+            f"{site} does not keep the outcome of {register.key}",
+            hint="ask one of the sites that the trip's register names",
+        )
     if asked.leg and not register.holder_of(asked.leg):
         raise InputError(f"{register.key} has no leg {asked.leg[:60]!r}")
     is_owner = bool(voter.owner) and voter.owner == register.owner

@@ -167,7 +167,10 @@ class BatchCalendar:
         found = await self._look(_COMMIT, name)
         reservation = self._reservation(found)
         if reservation is None:
-            raise NotFoundError(f"{self._site} knows no {reservation_id}")
+            raise NotFoundError(
+                f"{self._site} knows no {reservation_id}",
+                hint="it may be over and forgotten; see what there is: gur status",
+            )
         fine = (ReservationState.COMMITTED, ReservationState.COMPLETED)
         if reservation.state not in fine:
             return self._refuse.decline(
@@ -224,11 +227,16 @@ class BatchCalendar:
 
     async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
         """A batch system keeps no outcome of a trip."""
-        raise NotFoundError(f"{self._site} has no agent and keeps no outcome: {question.instance}")
+        raise NotFoundError(
+            f"{self._site} has no agent and keeps no outcome: {question.instance}",
+            hint="ask a site of the trip that has an agent",
+        )
 
     def subscribe(self) -> AsyncIterator[CalendarSummary | SummaryDelta]:
         """A batch system publishes nothing."""
-        raise NotFoundError(f"{self._site} has no agent and publishes no summary")
+        raise NotFoundError(
+            f"{self._site} has no agent and publishes no summary", hint="inquire instead"
+        )
 
     # -- also for the site port --------------------------------------------------------------------
 
@@ -270,7 +278,10 @@ class BatchCalendar:
         name = name_of(self._site, reservation_id, prefix=RESERVATION_PREFIX)
         reservation = self._reservation(await self._look(_ONE, name))
         if reservation is None:
-            raise NotFoundError(f"{self._site} knows no {reservation_id}")
+            raise NotFoundError(
+                f"{self._site} knows no {reservation_id}",
+                hint="it may be over and forgotten; see what there is: gur status",
+            )
         return reservation
 
     # -- inside ------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationState,
 )
 from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
+from gridtravel.gridcore.jobs.commands import check_runnable
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridio.batch.batch_calendar import BatchCalendar
@@ -107,6 +108,7 @@ class BatchSitePort:
             return self._decline(
                 f"it has no agent that could wait for stage {spec.handover.leg} and fetch its files"
             )
+        check_runnable(spec)
         reservation: Reservation | None = None
         inside, limit_s, end = "", spec.limit_s, 0
         if spec.reservation_id:
@@ -164,7 +166,10 @@ class BatchSitePort:
         views = self._views(answer.parts, answer.user, answer.now)
         missing = set(job_ids) - {each.job_id for each in views}
         if missing:
-            raise NotFoundError(f"{self._site} knows no job {min(missing)}")
+            raise NotFoundError(
+                f"{self._site} knows no job {min(missing)}",
+                hint="it may be over and forgotten by the batch system; see: gur status",
+            )
         return views
 
     async def watch_job(self, job_id: str) -> AsyncIterator[JobView]:

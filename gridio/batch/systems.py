@@ -110,7 +110,9 @@ def name_of(site: str, public: str, *, prefix: str = "") -> str:
     """The name behind an id that ``public_id`` made; ``NotFoundError`` for any other id."""
     name = public.removeprefix(f"{site}.")
     if name == public or not _NAME.fullmatch(name) or not name.startswith(prefix):
-        raise NotFoundError(f"{site} knows no {public[:80]!r}")
+        raise NotFoundError(
+            f"{site} knows no {public[:80]!r}", hint="gur sites names what the machine has"
+        )
     return name
 
 

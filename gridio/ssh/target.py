@@ -148,7 +148,10 @@ def _read(path: Path, home: Path, *, depth: int, must_exist: bool) -> str:
             raise InputError(f"there is no SSH configuration at {path}") from None
         return ""
     except OSError as fault:
-        raise InputError(f"cannot read the SSH configuration {path}: {fault.strerror}") from fault
+        raise InputError(
+            f"cannot read the SSH configuration {path}: {fault.strerror}",
+            hint="make it readable, or name another as ssh_config in sites.toml",
+        ) from fault
     lines: list[str] = []
     for line in text.splitlines():
         words = line.split()

@@ -18,12 +18,12 @@ from types import MappingProxyType
 from typing import Protocol
 
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.jobs.commands import ARGUMENTS_MAX
 from gridtravel.gridcore.timing.instants import Instant
 
 SCRIPT_BYTES_MAX = 4 * 1024 * 1024
 """Longest job script, in bytes: what Slurm takes too; longer ones are data and belong into staged
 files."""
-ARGUMENTS_MAX = 4096
 """Most words of a command line."""
 KILL_GRACE_S_MAX = 3600.0
 """Longest time between TERM and KILL, in seconds."""

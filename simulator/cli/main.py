@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridtravel.gridcore.errors import InputError
-from gridtravel.gridio.cli_frame import JsonOption, command_line, print_json
+from gridtravel.gridio.cli_frame import JsonOption, command_line
+from gridtravel.gridio.terminal.text import print_json, say
 from gridtravel.simulator.cli.search_cli import compare_search
 from gridtravel.simulator.cli.torture_cli import crashes, torture
 from gridtravel.simulator.cli.tree_cli import tree
@@ -156,24 +157,22 @@ def reservations(
     if as_json:
         print_json(report.study_as_json(loaded, policy, study))
         return
-    from rich.console import Console
+    from gridtravel.gridio.terminal.console import TerminalConsole
 
-    Console().print(report.study_as_table(loaded, policy, study))
+    TerminalConsole().print(report.study_as_table(loaded, policy, study))
 
 
 def _tell(loaded: Trace, ties: str, runs: Sequence[PolicyRun], *, as_json: bool) -> None:
-    from rich.console import Console
-
+    from gridtravel.gridio.terminal.console import TerminalConsole
     from gridtravel.simulator.replay import report
 
     if as_json:
         print_json(report.as_json(loaded, ties, runs))
         return
-    console = Console()
     note = report.lines_note(loaded)
     if note:
-        console.print(note, highlight=False)
-    console.print(report.as_table(loaded, ties, runs))
+        say(note)
+    TerminalConsole().print(report.as_table(loaded, ties, runs))
 
 
 def _stretch(text: str) -> tuple[int, int]:
@@ -189,10 +188,11 @@ class _Progress:
     """A bar on standard error while people are looking; silent otherwise."""
 
     def __init__(self, *, is_quiet: bool) -> None:
-        from rich.console import Console
         from rich.progress import Progress
 
-        console = Console(stderr=True)
+        from gridtravel.gridio.terminal.console import TerminalConsole
+
+        console = TerminalConsole(to_stderr=True)
         self._bars = Progress(
             console=console, transient=True, disable=is_quiet or not console.is_terminal
         )

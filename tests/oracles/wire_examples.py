@@ -288,12 +288,12 @@ STREAMS: Final = ("subscribe", "watch_job", "follow_output", "get_file")
 FAULTS: Final[tuple[GridError, ...]] = (
     GridError("of no family", hint="look again"),
     InputError("wrong words: \u00e9\n second line", hint="say it otherwise"),
-    NotFoundError("not there"),
-    NotAuthorisedError("not for you"),
-    IdentityNotProvenError("who are you?"),
+    NotFoundError("not there", hint=""),
+    NotAuthorisedError("not for you", hint=""),
+    IdentityNotProvenError("who are you?", hint=""),
     UnavailableError("away"),
     DeadlineError("too late"),
-    ConflictError("not now"),
+    ConflictError("not now", hint=""),
     InputError("x" * 2_000, hint="y" * 500),
 )
 

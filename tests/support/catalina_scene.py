@@ -44,7 +44,7 @@ class AnsweringPort(FakeSitePort):
             return {"reservations": bound, "jobs": bound}
         answer = self._scene.answers.get(name)
         if answer is None:
-            raise NotFoundError(f"no answer to {name} in this scene")
+            raise NotFoundError(f"no answer to {name} in this scene", hint="")
         if isinstance(answer, BaseException):
             raise answer
         return answer

@@ -201,7 +201,7 @@ class ChildPort:
     async def release_request(self, request_id: str) -> None:
         """Undo what may yet come."""
         if not self._site.knows_request_ids:
-            raise NotAuthorisedError("mapped to nobody")
+            raise NotAuthorisedError("mapped to nobody", hint="")
         now = self._site.clock.now()
         owner = self._caller.owner
         self._site.carry_out(self._site.calendar.decide_release_request(request_id, owner, now))

@@ -139,5 +139,5 @@ class FakeCalendarPort:
         if not self._caller.login:
             raise NotAuthorisedError("you have no login here", hint="ask for one")
         if not self._caller.may_charge(request.account):
-            raise NotAuthorisedError(f"you may not charge {request.account}")
+            raise NotAuthorisedError(f"you may not charge {request.account}", hint="")
         return self._caller.owner

@@ -151,7 +151,7 @@ class FakeSitePort:
             "conflict": ConflictError("the book says otherwise", hint="look again"),
             "unavailable": UnavailableError("the children are out", hint="wait"),
             "input": InputError("no such question é\nsecond line", hint="ask another"),
-            "missing": NotFoundError("nothing of that name"),
+            "missing": NotFoundError("nothing of that name", hint=""),
             "defect": ValueError("secret text"),
         }
         if name in faults:
@@ -172,7 +172,7 @@ class FakeSitePort:
         """Whole, in two pieces at least when it is large."""
         file = self._site.folder / area / path
         if not file.is_file():
-            raise NotFoundError(f"no file {path!r} in {area}")
+            raise NotFoundError(f"no file {path!r} in {area}", hint="")
         content = file.read_bytes()[offset:]
         for first in range(0, len(content), READ_BYTES * 1024):
             piece = content[first : first + READ_BYTES * 1024]
@@ -188,7 +188,7 @@ class FakeSitePort:
         content = bytearray(file.read_bytes() if file.exists() else b"")
         async for chunk in chunks:
             if chunk.offset > len(content):
-                raise ConflictError(f"there are only {len(content)} bytes yet")
+                raise ConflictError(f"there are only {len(content)} bytes yet", hint="")
             content[chunk.offset :] = chunk.content
         if sha256 and hashlib.sha256(content).hexdigest() != sha256:
             raise InputError(f"the checksum of {path!r} is another", hint="send it again")
@@ -219,5 +219,5 @@ class FakeSitePort:
         if view is None:
             raise NotFoundError(f"no job {job_id!r}", hint="see the list")
         if view.owner != self._caller.owner:
-            raise NotAuthorisedError(f"job {job_id} belongs to somebody else")
+            raise NotAuthorisedError(f"job {job_id} belongs to somebody else", hint="")
         return view

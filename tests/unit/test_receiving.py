@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,8 +16,10 @@ from gridtravel.gridcore.errors import GridError, NotAuthorisedError, NotFoundEr
 from gridtravel.gridcore.jobs.handovers import HandedFile
 from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus
+from gridtravel.local_sched.scheduling.jobs import WaitReason
 from gridtravel.local_sched.scheduling.reservation_jobs import START_SLACK_S
 from tests.support.cards import card_of
+from tests.support.maintenance_world import KENNETH
 from tests.support.two_sites import (
     EVE,
     HANDOVER,
@@ -119,7 +121,10 @@ async def test_what_can_never_arrive_fails_atonce(
         ),
         (FileStatus(path="field.dat/../../x", size_bytes=1, sha256="0" * 64), "the site offers"),
         (FileStatus(path="field.dat", size_bytes=2000), "the site offers 'field.dat'"),
-        (FileStatus(path="field.dat", size_bytes=10, sha256="0" * 64), "longer than it was said"),
+        (
+            FileStatus(path="field.dat", size_bytes=10, sha256="0" * 64),
+            "longer than the 10 bytes",
+        ),
         (FileStatus(path="field.dat", size_bytes=2000, sha256="0" * 64), "arrived damaged"),
     ],
 )
@@ -308,3 +313,25 @@ async def test_a_stage_at_the_same_site_needs_no_wire(tmp_path: Path) -> None:
         target = tmp_path / "right" / second.reservation_id / "in/field.dat"
         assert target.read_bytes() == b"here"
         assert grid.connections == 0
+
+
+async def test_a_stage_that_waits_says_for_what(tmp_path: Path) -> None:
+    """To whoever looks at it and to whoever asks why; what its owner holds beside that is on hold,
+    and waits for the stage before again when it is let go.
+    """
+    async with two_sites(tmp_path) as grid:
+        _, second = await a_chain(grid)
+        grid.is_cut = True
+        await grid.pass_time(SECOND_START + 2)
+        port = grid.right.agent.site_port(KENNETH)
+
+        async def reasons() -> set[object]:
+            explained = cast(dict[str, object], await port.query("why", {"job": second}))
+            (view,) = await port.jobs(job_ids=[second])
+            return {explained["reason"], view.reason}
+
+        assert await reasons() == {str(WaitReason.HANDOVER)}
+        await port.order("hold-job", {"job": second})
+        assert await reasons() == {str(WaitReason.HELD)}
+        await port.order("release-job", {"job": second})
+        assert await reasons() == {str(WaitReason.HANDOVER)}

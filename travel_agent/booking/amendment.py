@@ -53,6 +53,8 @@ class TripAmendment:
         self._session = session
         self._log = log
         self._tell = listener
+        self._hopeless: dict[Plan, Decline] = {}
+        """Plans that were refused for what does not pass."""
 
     @property
     def story(self) -> TripStory:
@@ -127,7 +129,9 @@ class TripAmendment:
     async def _hold(
         self, search: Search, holds: LegHolds, trip: TripContext, may_leave_keepers: bool
     ) -> Decline | None:
-        """Search and hold until every leg is held, and write that down; or why not."""
+        """Search and hold until every leg is held, and write that down; or why not. A plan that was
+        refused for what does not pass is not tried again.
+        """
         story, clock = self._log.story, self._session.clock
         refusal = Decline(rule=DeclineRule.CHANGED, message="the sites' calendars kept changing")
         for number in range(story.attempts + 1, story.attempts + 1 + ATTEMPTS_MAX):
@@ -136,6 +140,8 @@ class TripAmendment:
                 return plan
             if lacking := trip.without_keeper(plan):
                 return lacking
+            if plan in self._hopeless:
+                return self._hopeless[plan]
             if not may_leave_keepers and (kept := self._leaves_keepers(plan, trip)):
                 return kept
             self._tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=number))
@@ -145,7 +151,10 @@ class TripAmendment:
                 await self._decided(plan, attempt, held, trip)
                 return None
             await holds.let_go(plan, held, attempt)
-            refusal = next(iter(refusals.values()))
+            lasting = [each for each in refusals.values() if not each.rule.may_pass]
+            refusal = next(iter(lasting or refusals.values()))
+            if lasting:
+                self._hopeless[plan] = refusal
             await search.learn(refusals)
             await clock.sleep_until(clock.now_precise() + jitter_s(story.trip_id, number))
         return refusal

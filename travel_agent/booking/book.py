@@ -19,7 +19,7 @@ from gridtravel.travel_agent.booking.race import start_race
 from gridtravel.travel_agent.booking.resume import resume
 from gridtravel.travel_agent.booking.two_phase import Booking
 from gridtravel.travel_agent.log.events import TripOpened
-from gridtravel.travel_agent.log.trip_log import ForgetfulLog, JournaledTripLog
+from gridtravel.travel_agent.log.trip_log import ForgetfulLog, open_new_log
 from gridtravel.travel_agent.metajob_file.writer import metajob_to_json
 from gridtravel.travel_agent.news import Listener
 from gridtravel.travel_agent.running.jobs import LegWork, check_files
@@ -49,7 +49,8 @@ async def set_out(
     session.check_keepers(metajob)
     await session.check_logins(destinations)
     await session.meet(metajob)
-    log = JournaledTripLog(session.journals.create(trip_id), session.clock)
+    opened = TripOpened(trip_id=trip_id, name=metajob.name, metajob_json=metajob_to_json(metajob))
+    log = await open_new_log(session.journals, session.clock, opened)
     try:
         trip = session.trip(trip_id, metajob, log, listener)
         booking = Booking(trip, search=session.config.search)

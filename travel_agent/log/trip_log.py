@@ -43,6 +43,7 @@ from gridtravel.travel_agent.log.events import (
     TripOpened,
     UndoAsked,
 )
+from gridtravel.travel_agent.log.faults import TripLogFailed, written_down
 
 if TYPE_CHECKING:
     from gridtravel.gridio.journal.contract import Journal, Record
@@ -251,6 +252,33 @@ def story_of(records: Iterable[Record]) -> TripStory:
     return story
 
 
+def never_asked_for(trip_id: str) -> TripStory:
+    """The story of a trip whose log is empty: its command died before it asked anybody for
+    anything.
+    """
+    story = TripStory()
+    story.tell(TripOpened(trip_id=trip_id, name=trip_id, metajob_json=""))
+    story.tell(TripEnded(state=TripState.ABSENT.value, message="never asked for"))
+    return story
+
+
+async def open_new_log(
+    journals: TripJournals, clock: Clock, opened: TripOpened
+) -> JournaledTripLog:
+    """The log of a new trip, with its first record. What cannot be written down is no trip:
+    ``TripLogFailed``, and nothing of it is left.
+    """
+    log = JournaledTripLog(journals.create(opened.trip_id), clock)
+    try:
+        await log.write(opened)
+    except TripLogFailed as fault:
+        log.close()
+        journals.discard(opened.trip_id)
+        hint = "nothing was booked; make room on this computer, and book again"
+        raise TripLogFailed(fault.message, hint=hint) from fault
+    return log
+
+
 def _attempt(event: TripDecided | AmendmentDecided) -> Attempt:
     return Attempt(
         number=event.attempt,
@@ -264,20 +292,21 @@ class JournaledTripLog:
     """A trip's log in its journal; one process at a time may write it."""
 
     def __init__(self, journal: Journal, clock: Clock, *, trip_id: str = "") -> None:
-        """Go on with a trip's journal. ``trip_id``: whose it is, if it is not a new one's; when it
-        is empty nevertheless, its command died before it asked anybody for anything.
+        """Go on with a trip's journal. ``trip_id``: whose it is, if it is not a new one's; it may
+        be empty nevertheless (``never_asked_for``).
         """
         self._journal = journal
         self._clock = clock
-        self.story = story_of(journal.replay())
+        with written_down(trip_id):
+            self.story = story_of(journal.replay())
         if trip_id and not self.story.trip_id:
-            self.story.tell(TripOpened(trip_id=trip_id, name=trip_id, metajob_json=""))
-            self.story.tell(TripEnded(state=TripState.ABSENT.value, message="never asked for"))
+            self.story = never_asked_for(trip_id)
 
     async def write(self, event: TripLogEvent) -> None:
-        """See ``TripLog``."""
+        """See ``TripLog``; ``TripLogFailed``: this computer's disk takes no more."""
         self.story.tell(event)
-        await self._journal.append([CODEC.encode(event, at=self._clock.now())]).durable()
+        with written_down(self.story.trip_id):
+            await self._journal.append([CODEC.encode(event, at=self._clock.now())]).durable()
 
     def close(self) -> None:
         """Let others write."""

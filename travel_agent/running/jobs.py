@@ -31,6 +31,7 @@ from gridtravel.travel_agent.running.pipeline_inputs import (
 from gridtravel.travel_agent.running.reports import in_its_zone
 from gridtravel.travel_agent.running.staging import (
     Arrival,
+    check_programs,
     fetch_all,
     files_of,
     plan_fetch,
@@ -127,7 +128,10 @@ class LegWork:
         spec = self.job_spec(leg, itinerary, request_id=request_id)
         answer = await self._site(leg).submit(spec)
         if isinstance(answer, Decline):
-            raise ConflictError(f"{leg.site} does not take the leg's job: {answer.message}")
+            raise ConflictError(
+                f"{leg.site} does not take the leg's job: {answer.message}",
+                hint="gur amend changes what the trip asks for; gur cancel undoes it",
+            )
         self._trip.tell(News(step=Step.SUBMITTED, place=leg.name, text=answer.job_id))
         return answer
 
@@ -250,8 +254,9 @@ def check_files(metajob: Metajob, destinations: Mapping[str, Destination], base:
                 f"{machine} is a manager, which books time at its sites and runs no programs",
                 hint="leave [task] out to reserve time alone, or name the sites themselves",
             )
-        for staged in task.stage_in if task else ():
-            files_of(staged, base)
+        if task is not None:
+            files = [each for staged in task.stage_in for each in files_of(staged, base)]
+            check_programs(task, files)
 
 
 def command_of(task: TaskSpec) -> tuple[str, ...]:

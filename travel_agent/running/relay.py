@@ -18,7 +18,7 @@ from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.ports import FileStatus, OutputChunk, SitePort
 from gridtravel.gridcore.trips.itineraries import Itinerary, Leg
 from gridtravel.gridio.sites.transfers import (
-    bounded,
+    as_announced,
     deliver,
     handed_files,
     some_at_once,
@@ -111,7 +111,10 @@ class Relay:
             found = await giver.list_files(area, wanted.source, with_checksums=True)
             files = handed_files(found, wanted.source, wanted.destination)
             if not files:
-                raise NotFoundError(f"{before.name} at {before.site} left no {wanted.source!r}")
+                raise NotFoundError(
+                    f"{before.name} at {before.site} left no {wanted.source!r}",
+                    hint="receives must name what the stage before writes",
+                )
 
             async def bring(pair: tuple[FileStatus, FileStatus]) -> bool:
                 file, target = pair
@@ -124,4 +127,4 @@ class Relay:
 
 
 def _read(giver: SitePort, area: str, file: FileStatus, offset: int) -> AsyncIterator[OutputChunk]:
-    return bounded(giver.get_file(area, file.path, offset), file.size_bytes)
+    return as_announced(giver.get_file(area, file.path, offset), file, offset)

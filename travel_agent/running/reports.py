@@ -33,8 +33,13 @@ class SiteReport:
     skew: ClockSkew | None
     transport: str = ""
     """What carried the answer."""
-    problem: str = ""
+    fault: GridError | None = None
     """Why there is no description."""
+
+    @property
+    def problem(self) -> str:
+        """The fault in words; empty where there is none."""
+        return "" if self.fault is None else str(self.fault)
 
     @property
     def reached_by(self) -> str:

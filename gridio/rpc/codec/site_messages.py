@@ -137,7 +137,15 @@ def a_sha256(field: str, value: str) -> str:
     return value
 
 
-FILE: Final = Table(FileStatus, pb.FileStatus, "file.", path=a_path, mode=MODE, sha256=a_sha256)
+FILE: Final = Table(
+    FileStatus,
+    pb.FileStatus,
+    "file.",
+    path=a_path,
+    size_bytes=between(0, 2**63 - 1),
+    mode=MODE,
+    sha256=a_sha256,
+)
 CHUNK: Final = Table(OutputChunk, pb.Chunk, "chunk.")
 
 

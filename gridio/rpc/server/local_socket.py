@@ -154,4 +154,7 @@ def login_of_uid(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        raise NotAuthorisedError(f"this machine has no login for the user id {uid}") from None
+        raise NotAuthorisedError(
+            f"this machine has no login for the user id {uid}",
+            hint="ask whoever runs the machine for a login",
+        ) from None

@@ -15,8 +15,8 @@ from gridtravel.gridcore.errors import (
     NotFoundError,
     UnavailableError,
 )
-from gridtravel.gridio.cli_frame import EXIT_DECLINED
-from gridtravel.local_sched.catalina.answers import Answer, code_of, error_object
+from gridtravel.gridio.cli_frame import EXIT_DECLINED, code_of
+from gridtravel.local_sched.catalina.answers import Answer, error_object
 from gridtravel.local_sched.catalina.json_forms import decline_json, offer_json, reservation_json
 from gridtravel.local_sched.catalina.session import Session
 from gridtravel.local_sched.catalina.tables import (
@@ -55,7 +55,10 @@ async def modify_reservation(
     if words == ReservationWords(request_id=words.request_id):
         raise InputError("nothing is to be changed", hint="see: catalina modify-res --help")
     if old.state is not ReservationState.COMMITTED:
-        raise ConflictError(f"reservation {wanted} is {old.state} and cannot be changed")
+        raise ConflictError(
+            f"reservation {wanted} is {old.state} and cannot be changed",
+            hint="make another one: catalina set-res",
+        )
     request = changed_request(session, old, words, notes)
     if not dry_run:
         answer = await session.calendar.amend(wanted, request)
@@ -247,7 +250,10 @@ async def _all_reservations(session: Session) -> Mapping[str, Reservation]:
 async def _bindings(session: Session) -> dict[str, dict[str, list[str]]]:
     found = await session.site.query("bindings", {})
     if not isinstance(found, dict):
-        raise GridError("the site's list of bindings cannot be read")
+        raise GridError(
+            "the site's list of bindings cannot be read",
+            hint="the site's agent is of another version: ask whoever runs it",
+        )
     return {key: dict(found.get(key, {})) for key in ("reservations", "jobs", "node_names")}
 
 

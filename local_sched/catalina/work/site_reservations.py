@@ -13,7 +13,8 @@ import typer
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, check_id
 from gridtravel.gridcore.errors import GridError, InputError
 from gridtravel.gridcore.timing.timetext import format_in_zone
-from gridtravel.local_sched.catalina.answers import Answer, code_of, error_object
+from gridtravel.gridio.cli_frame import code_of
+from gridtravel.local_sched.catalina.answers import Answer, error_object
 from gridtravel.local_sched.catalina.json_forms import with_texts
 from gridtravel.local_sched.catalina.options import DurationOption, FeaturesOption
 from gridtravel.local_sched.catalina.session import Session
@@ -211,7 +212,10 @@ async def show_standing(session: Session) -> Answer:
     """``show-standing-res``: rules, whom they admit, and what comes next."""
     answer = await session.site.query("standing", {})
     if not isinstance(answer, dict):
-        raise GridError("the site's answer to 'standing' cannot be read")
+        raise GridError(
+            "the site's answer to 'standing' cannot be read",
+            hint="the site's agent is of another version: ask whoever runs it",
+        )
     rows = [
         (
             str(each["name"]),

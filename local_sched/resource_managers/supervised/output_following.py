@@ -63,9 +63,15 @@ def _open(path: Path, owner_uid: int) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as fault:
-        raise NotAuthorisedError(f"{path} is not read: {fault.strerror}") from fault
+        raise NotAuthorisedError(
+            f"{path} is not read: {fault.strerror}",
+            hint="let the job write its output where it was put, and not replace it",
+        ) from fault
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != owner_uid:
         os.close(descriptor)
-        raise NotAuthorisedError(f"{path} is not read: it is no regular file of the task's owner")
+        raise NotAuthorisedError(
+            f"{path} is not read: it is no regular file of the task's owner",
+            hint="let the job write its output where it was put, and not replace it",
+        )
     return descriptor

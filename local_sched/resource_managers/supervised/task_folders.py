@@ -88,7 +88,10 @@ class TaskFolders:
         for above in (self._active, self._done):
             if _has_records(above / job_id):
                 return above / job_id
-        raise NotFoundError(f"no task {job_id} was ever launched here")
+        raise NotFoundError(
+            f"no task {job_id} was ever launched here",
+            hint="see the daemon's log for who asked",
+        )
 
     def prepare(self, launch: Launch, account: RunAccount) -> Path:
         """Take the order durably and make the sandbox; the same order again changes nothing.
@@ -126,9 +129,15 @@ class TaskFolders:
         try:
             order: LaunchRecord | None = read_record(str(folder / LAUNCH))
         except ValueError as fault:
-            raise NotFoundError(f"the order of task {folder.name} is damaged: {fault}") from fault
+            raise NotFoundError(
+                f"the order of task {folder.name} is damaged: {fault}",
+                hint="it cannot be run any more; submit the job again",
+            ) from fault
         if order is None:
-            raise NotFoundError(f"the order of task {folder.name} is gone")
+            raise NotFoundError(
+                f"the order of task {folder.name} is gone",
+                hint="it cannot be run any more; submit the job again",
+            )
         return order
 
     def end_record(self, folder: Path) -> EndRecord | None:
