@@ -140,6 +140,17 @@ class MaintenanceWorld:
         self.agent = self._made()
         await self.start()
 
+    async def outage(self, seconds: float) -> None:
+        """A crash, and a new start so much later. Tasks run on meanwhile."""
+        await self.stop()
+        end = self.clock.now_precise() + seconds
+        while (now := self.clock.now_precise()) < end:
+            due = self.clock.next_wake_up
+            self.clock.advance(max(min(end, end if due is None else due) - now, 0.25))
+            await self._turns()
+        self.agent = self._made()
+        await self.start()
+
     async def tick(self, seconds: float = 0) -> None:
         """Let time pass, and everything follow that is due then."""
         self.clock.advance(seconds)
