@@ -259,6 +259,12 @@ def _checked(path: Path, parsed: SiteFile) -> SiteConfig:
     folder = path.parent
     ports = _PORTS.fullmatch(parsed.site.contact_ports)
     assert ports is not None, "validated above"
+    if "priority" in parsed.model_fields_set and parsed.queue.order != "priority":
+        with at_key("priority"):
+            raise InputError(
+                f'it has no effect: the order of the queue is "{parsed.queue.order}"',
+                hint='leave out [priority], or set [queue] order = "priority"',
+            )
     calendar = parsed.calendar
     class_nodes = {each.name: each.nodes for each in parsed.classes}
     if parsed.slurm is not None and len(parsed.slurm.nodes) != sum(class_nodes.values()):
