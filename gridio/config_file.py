@@ -23,9 +23,12 @@ CONFIG_BYTES_MAX: Final = 1 << 20
 
 
 class ConfigTable(BaseModel):
-    """A table of a configuration file; a key that it does not name is refused."""
+    """A table of a configuration file; a key that it does not name is refused, and so is a value
+    of another type: ``true`` is no number, ``"16"`` neither, and ``nan`` and ``inf`` are none that
+    anything could be done with.
+    """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 M = TypeVar("M", bound=ConfigTable)

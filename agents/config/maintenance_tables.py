@@ -103,7 +103,7 @@ class NotifyTable(ConfigTable):
 
     smtp_host: str = ""
     smtp_port: Annotated[int, Field(ge=1, le=65_535)] = SMTP_PORT
-    smtp_security: MailSecurity = MailSecurity.NONE
+    smtp_security: Annotated[MailSecurity, Field(strict=False)] = MailSecurity.NONE
     smtp_login: str = ""
     smtp_password_file: str = ""
     """Absolute path of a file with the password alone; needed with ``smtp_login``."""

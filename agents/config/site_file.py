@@ -60,7 +60,7 @@ from gridtravel.local_sched.scheduling.shortpools import Shortpool
 
 PAGE: Final = "docs/site-configuration.md"
 SOCKET_FILE: Final = "agent.sock"
-_PORTS: Final = re.compile(r"(\d{1,5})-(\d{1,5})")
+_PORTS: Final = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
 
 
 class SiteTable(ConfigTable):

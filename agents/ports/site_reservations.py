@@ -20,6 +20,7 @@ from gridtravel.agents.journal.events import (
 from gridtravel.agents.ports.arguments import number, number_or, only, text_or_none, texts, word
 from gridtravel.gridcore.booking.reservations import Decline, Reservation
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.local_sched.reservations.fixed_nodes import decide_fixed_nodes, fixed_request
 from gridtravel.local_sched.reservations.standing import (
     REQUEST_PREFIX,
@@ -204,4 +205,4 @@ def _decline(refusal: Decline) -> dict[str, object]:
 def _by_number(name: str) -> tuple[str, int]:
     """``thin-2`` before ``thin-10``."""
     stem, _, last = name.rpartition("-")
-    return (stem, int(last)) if last.isdecimal() else (name, 0)
+    return (stem, int(last)) if is_count(last) else (name, 0)

@@ -219,7 +219,7 @@ class CalendarBook:
         self.changes += 1
 
     def has_room_of(self, smaller: Reservation, now: Instant) -> bool:
-        """True when the entry of that id has all the room that ``smaller`` needs from ``now`` on."""
+        """True when the entry of that id has all the room that ``smaller`` needs from now on."""
         has = self._footprints[smaller.reservation_id]
         if smaller.resource_class != has.resource_class:
             return False

@@ -136,7 +136,9 @@ def find_within(
         unit_price_millicredits=price,
     )
     paid = _nodes_paid(offer, request)
-    if paid < request.nodes_min or not book.has_room_of(replace(old, interval=new, nodes=paid), now):
+    if paid < request.nodes_min or not book.has_room_of(
+        replace(old, interval=new, nodes=paid), now
+    ):
         return None
     offers = (replace(offer, nodes=paid),)
     return Availability(offers=offers, version=book.version, known_until=new.start + 1)

@@ -28,6 +28,7 @@ from gridtravel.gridcore.booking.reservations import (
     check_id,
 )
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.zones import find_zone
 from gridtravel.local_sched.reservations.system import decide_system_reservation
@@ -221,12 +222,12 @@ def _numbers(word: str, name: str, low: int, high: int) -> tuple[int, ...]:
         first_text, dash, last_text = span.partition("-")
         if span == "*":
             first, last = low, high
-        elif first_text.isdecimal() and (not dash or last_text.isdecimal()):
+        elif is_count(first_text) and (not dash or is_count(last_text)):
             first = int(first_text)
             last = int(last_text) if dash else high if slash else first
         else:
             raise InputError(f"not a {name} in a start rule: {part[:20]!r}")
-        step = int(step_text) if slash and step_text.isdecimal() else 0 if slash else 1
+        step = int(step_text) if slash and is_count(step_text) else 0 if slash else 1
         if step < 1 or not low <= first <= last <= high:
             raise InputError(
                 f"a {name} is {low} to {high}, rising, with a step above 0: {part[:20]!r}"

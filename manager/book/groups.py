@@ -30,6 +30,7 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationState,
 )
 from gridtravel.gridcore.errors import ConflictError, NotAuthorisedError, NotFoundError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.manager.book.events import (
     AccountsCarried,
@@ -324,6 +325,6 @@ class CompositeBook:
 def _number_of(group_id: str) -> int:
     """The number in an id that ``take_group_id`` made."""
     number = group_id.rpartition(".")[2]
-    if not number.isdecimal():
+    if not is_count(number):
         raise ConflictError(f"{group_id!r} is no id of a group")
     return int(number)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridio.cli_frame import JsonOption, command_line, print_json
 from gridtravel.simulator.cli.search_cli import compare_search
 from gridtravel.simulator.cli.torture_cli import crashes, torture
@@ -177,7 +178,7 @@ def _tell(loaded: Trace, ties: str, runs: Sequence[PolicyRun], *, as_json: bool)
 
 def _stretch(text: str) -> tuple[int, int]:
     first, dash, last = text.partition("-")
-    if not (dash and first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last)):
+    if not (dash and is_count(first) and is_count(last) and 1 <= int(first) <= int(last)):
         raise InputError(
             f"not a stretch of jobs: {text[:40]!r}", hint="say FIRST-LAST, for example 1-200"
         )

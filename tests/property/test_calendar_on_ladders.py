@@ -137,9 +137,7 @@ class LadderMachine(RuleBasedStateMachine):
             duration_s=end - found.start,
             start=found.start,
         )
-        answer, events = self.calendar.decide_amend(
-            found.reservation_id, request, "ada", self.now
-        )
+        answer, events = self.calendar.decide_amend(found.reservation_id, request, "ada", self.now)
         assert isinstance(answer, Reservation), answer
         assert answer.start == found.start
         self.carry_out(events)

@@ -141,14 +141,14 @@ def test_running_where_nodes_failed() -> None:
 @pytest.mark.parametrize("start", [0, 20])
 @pytest.mark.parametrize("change", [{"nodes": 2}, {"duration_s": 8}, {"duration_s": 8, "nodes": 1}])
 def test_less_is_granted_where_nodes_failed(start: int, change: dict[str, int]) -> None:
-    """Whoever only gives back needs no room: running or to come, fewer nodes or an earlier end, also
-    where more is promised than there is. What it gives back is there for others.
+    """Whoever only gives back needs no room: running or to come, fewer nodes or an earlier end,
+    also where more is promised than there is. What it gives back is there for others.
     """
     calendar = a_calendar(4)
     book(calendar, a_request("request-1", nodes=3, start=start))
     calendar.free["node"].withdraw(3, 0, None)
     wish = {"nodes": 3, "duration_s": 10, "start": start, **change}
-    answer, events = calendar.decide_amend("lab.1", a_request("request-2", **wish), "ada", 5)  # type: ignore[arg-type]
+    answer, events = calendar.decide_amend("lab.1", a_request("request-2", **wish), "ada", 5)
     assert isinstance(answer, Reservation)
     carry_out(calendar, events)
     kept = calendar.get("lab.1")

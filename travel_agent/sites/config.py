@@ -91,7 +91,7 @@ class GridConfig:
     """Who takes the user's mail; ``None``: nobody is mailed."""
     ssh_config: Path | None = None
     """The user's SSH configuration; ``None``: where OpenSSH looks for it."""
-    search: SearchChoice = SearchChoice.AUTO
+    search: Annotated[SearchChoice, Field(strict=False)] = SearchChoice.AUTO
     """Which search looks for trips, unless a command says otherwise."""
     machines: Mapping[str, MachineEntry]
 
@@ -132,7 +132,7 @@ class _Mail(ConfigTable):
     host: str
     port: Annotated[int, Field(ge=1, le=65_535)] = 25
     sender: str
-    security: MailSecurity = MailSecurity.NONE
+    security: Annotated[MailSecurity, Field(strict=False)] = MailSecurity.NONE
     login: str = ""
     password_file: str = ""
 
@@ -152,7 +152,7 @@ class _File(ConfigTable):
     credential: str = "credential"
     time_zone: str = "UTC"
     ssh_config: str = ""
-    search: SearchChoice = SearchChoice.AUTO
+    search: Annotated[SearchChoice, Field(strict=False)] = SearchChoice.AUTO
     mail: _Mail | None = None
     machines: Annotated[dict[str, _Machine], Field(min_length=1)]
 

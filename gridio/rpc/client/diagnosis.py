@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gridtravel.gridcore.errors import GridError, UnavailableError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridio.sites.connections import IdentityNotProvenError, UnreachableError
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.trust.credentials import Credential, check_credential
@@ -84,7 +85,7 @@ async def diagnose(
 def split_endpoint(endpoint: str) -> tuple[str, int]:
     """Host and port of ``host:port`` or ``[address]:port``; ``ValueError`` for anything else."""
     host, colon, port = endpoint.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+    if not colon or not host or not is_count(port) or not 0 < int(port) < 65_536:
         raise ValueError(endpoint)
     return host.removeprefix("[").removesuffix("]"), int(port)
 
