@@ -73,28 +73,27 @@ def manager(config: ConfigOption, exit_with_parent: ParentOption = False) -> Non
 def check_config(
     file: Annotated[Path, typer.Argument(help="A site's or a manager's TOML file.")],
 ) -> None:
-    """Read a configuration and its credential as the daemon would; start nothing."""
+    """Ask all that a daemon with this configuration would ask at its start; start nothing."""
+    from gridtravel.agents.config.checks import SiteReady, check_site
     from gridtravel.agents.config.site_file import PAGE as SITE_PAGE
-    from gridtravel.agents.config.site_file import SiteConfig, load_site_config
-    from gridtravel.agents.config.state_folder import check_logins
+    from gridtravel.agents.config.site_file import load_site_config
     from gridtravel.gridio.config_file import read_document
     from gridtravel.gridio.system.clock import SystemClock
-    from gridtravel.gridio.trust.credentials import Usage, load_credential, require_credential
-    from gridtravel.gridio.trust.gridmap import load_grid_map
-    from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs
+    from gridtravel.manager.checks import ManagerReady, check_manager
     from gridtravel.manager.config import load_manager_config
 
-    is_manager = "manager" in read_document(file, SITE_PAGE)
-    loaded = load_manager_config(file) if is_manager else load_site_config(file)
-    credential = load_credential(loaded.credential)
-    require_credential(credential, SystemClock().now(), Usage.SERVER)
-    grid_map = load_grid_map(loaded.grid_mapfile)
-    if isinstance(loaded, SiteConfig):
-        run_as = RunAs(loaded.file.host.run_as)
-        for note in check_logins(loaded.state, run_as, grid_map.logins()):
-            typer.echo(f"note: {note}", err=True)
-    entries = f"{len(grid_map)} grid-mapfile entries"
-    typer.echo(f"{loaded.name}: good; {credential.subject}, {entries}")
+    now = SystemClock().now()
+    ready: SiteReady | ManagerReady
+    if "manager" in read_document(file, SITE_PAGE):
+        managing = load_manager_config(file)
+        name, ready = managing.name, check_manager(managing, now)
+    else:
+        serving = load_site_config(file)
+        name, ready = serving.name, check_site(serving, now)
+    for note in ready.notes:
+        typer.echo(f"note: {note}", err=True)
+    entries = f"{len(ready.grid_map)} grid-mapfile entries"
+    typer.echo(f"{name}: good; {ready.credential.subject}, {entries}")
 
 
 @app.command("bridge")

@@ -146,19 +146,7 @@ def _check_rule(core: AgentCore, rule: StandingReservation, now: int) -> None:
             f"the standing reservation {rule.name!r} is said in the site's configuration",
             hint="take another name, or change it there",
         )
-    classes = [
-        each for each in core.calendar.classes.values() if set(rule.features) <= set(each.features)
-    ]
-    most = max((each.nodes for each in classes), default=0)
-    if rule.nodes > most:
-        raise InputError(f"{rule.nodes} nodes were asked for, {most} with these features there are")
-    if next(rule.start_rule.starts(now), None) is None:
-        raise InputError(f"no day fits the start rule {rule.start_rule.text[:60]!r}")
-    if rule.duration_s > core.calendar.rules.horizon_s:
-        raise InputError(
-            f"{rule.duration_s} s are longer than anything may be booked here:"
-            f" {core.calendar.rules.horizon_s} s"
-        )
+    rule.check_here(core.calendar.classes.values(), core.calendar.rules.horizon_s, now)
 
 
 def _free_name(core: AgentCore) -> str:

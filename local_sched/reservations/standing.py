@@ -20,6 +20,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from gridtravel.gridcore.booking.calendar_events import CalendarEvent
+from gridtravel.gridcore.booking.calendar_rules import ResourceClass
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.reservations import (
     Decline,
@@ -141,6 +142,27 @@ class StandingReservation:
             raise InputError(f"a depth is 1 to {DEPTH_MAX}: {self.depth}")
         if self.nodes < 1 or self.duration_s < 1:
             raise InputError("a standing reservation needs at least 1 node for at least 1 second")
+
+    def check_here(self, classes: Iterable[ResourceClass], horizon_s: int, now: Instant) -> None:
+        """What a rule alone cannot know: a site's nodes, its horizon, the days that there are."""
+        fitting = [each for each in classes if set(self.features) <= set(each.features)]
+        most = max((each.nodes for each in fitting), default=0)
+        if self.nodes > most:
+            kind = f" with the features {', '.join(self.features)}" if self.features else ""
+            raise InputError(
+                f"{self.nodes} nodes were asked for, the largest class{kind} has {most}",
+                hint="ask for fewer, or write a rule for each class",
+            )
+        if next(self.start_rule.starts(now), None) is None:
+            raise InputError(
+                f"no day fits the start rule {self.start_rule.text[:60]!r}",
+                hint="minute hour day month weekday; day and weekday must both match",
+            )
+        if self.duration_s > horizon_s:
+            raise InputError(
+                f"{self.duration_s} s are longer than anything may be booked here: {horizon_s} s",
+                hint="shorten it, or raise calendar.horizon_s",
+            )
 
     @property
     def prefix(self) -> str:

@@ -97,7 +97,7 @@ def test_the_same_request_again_gets_the_same_answer(
     first = scene.run("set-res", *words, *SAME_ID, "--json")
     assert first.code == 0
     for seconds in (1, 1800):
-        scene.site.clock.advance(seconds)
+        scene.pass_time(seconds)
         again = scene.run("set-res", *words, *SAME_ID, "--json")
         assert again.code == 0, again.err
         told = [json.loads(each.out) for each in (first, again)]
@@ -117,7 +117,7 @@ def test_the_same_change_again_gets_the_same_answer(scene: CatalinaScene) -> Non
     scene.run("set-res", "--nodes", "2", "--duration", "1h", "--earliest-start", "+1h")
     words = ["modify-res", "lab.1", "--earliest-start", "+2h", "--duration", "30m", *SAME_ID]
     first = json.loads(scene.run(*words, "--json").out)
-    scene.site.clock.advance(60)
+    scene.pass_time(60)
     again = scene.run(*words, "--json")
     assert again.code == 0, again.err
     assert json.loads(again.out)["start"] == first["start"]
