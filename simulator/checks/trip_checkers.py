@@ -109,7 +109,7 @@ def check_trips(world: CheckedWorld, *, is_final: bool) -> dict[str, str]:
     undone: dict[str, bool] = {}
     for laptop in world.laptops.values():
         for trip_id, story in laptop.stories().items():
-            was_undone = story.state.is_over and story.attempt > 0
+            was_undone = story.state.is_over and story.attempt.number > 0
             undone[trip_id] = story.is_undoing or was_undone
     for trip_id, books in trips_of(world).items():
         outcome = books.outcome()
@@ -234,7 +234,7 @@ def _check_log(
     says = WHOLE if is_booked else ABORTED
     if not is_booked and not state.is_over:
         world.event_log.broken(LOGGED, f"{laptop.name}: {trip_id} is left {state}", trip_id)
-    elif not is_booked and story.attempt and books is not None and books.is_over():
+    elif not is_booked and story.attempt.number and books is not None and books.is_over():
         world.event_log.counts["undone when it was over"] += outcome == WHOLE
     elif outcome not in (says, TORN):
         world.event_log.broken(
