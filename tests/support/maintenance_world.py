@@ -22,7 +22,7 @@ from gridtravel.gridcore.capacity.ladders import EXACT
 from gridtravel.gridcore.capacity.whole_slots import SlotRule
 from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
-from gridtravel.gridio.journal.memory import Disk, MemoryJournal
+from gridtravel.gridio.journal.memory import Disk, MemoryJournal, WriteHook
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import ManualClock
 from gridtravel.gridio.system.notify import RecordingNotifier
@@ -59,10 +59,13 @@ class MaintenanceWorld:
         name: str = "lab",
         clock: ManualClock | None = None,
         connect: Connect | None = None,
+        on_write: WriteHook | None = None,
     ) -> None:
         self.name = name
         self.clock = clock or ManualClock(now)
         self._connect = connect or _nowhere
+        self._on_write = on_write
+        self._starts = 0
         self.mail = RecordingNotifier()
         self.runs: dict[str, float] = {}
         """Seconds that an execution takes; the default is an hour."""
@@ -82,11 +85,13 @@ class MaintenanceWorld:
         self.agent = self._made()
 
     def _made(self) -> NodeAgent:
+        self._starts += 1
         calendar = Calendar(
             self.name,
             [ResourceClass(name="n", nodes=NODES)],
             rules=self._calendar_rules,
             origin=self.clock.now(),
+            epoch=f"start-{self._starts}",
             slot_rule=self._slot_rule,
         )
         agent = NodeAgent(
@@ -94,7 +99,7 @@ class MaintenanceWorld:
                 calendar=calendar,
                 scheduler=site_scheduler(calendar, self._config, shortpools=self._shortpools),
                 jobs=JobTable(self.name),
-                journal=MemoryJournal(self._disk),
+                journal=MemoryJournal(self._disk, on_write=self._on_write),
                 resource_manager=SimulatedResourceManager(machine=self.machine, nodes=()),
                 clock=self.clock,
                 port_pool=PortPool("127.0.0.1", range(21_000, 21_010)),
