@@ -1,11 +1,11 @@
 """Take one thing away from the code at a time, and see whether a test notices: mutation testing of
 the parts where a mistake is not seen until it costs somebody a trip (docs/decisions/0031).
 
-    tools/mutants.py [WORD...]    targets whose name has one of the words; default: all
+    tools/mutants.py [WORD...]    targets whose module or group has one of the words; default: all
 
-``tests/mutants/targets.toml`` says which tests watch a module; ``explained.toml`` beside it why a
+``tests/mutants/targets.toml`` says which tests watch a module, ``explained.toml`` beside it why a
 mutant may live. Each mutant exists in the memory of a process of its own, forked from one that has
-loaded the libraries: the checkout is never touched, so tests that start programs do not count here.
+loaded the libraries: the checkout is never touched, and tests that start programs do not count.
 Exit code 1: a mutant lives unexplained, or an explanation is out of date.
 """
 
@@ -32,147 +32,128 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 TABLES: Final = ROOT / "tests" / "mutants"
 PROCESSES: Final = 2
-LIMIT_FACTOR, LIMIT_LEAST_S = 5.0, 20.0
+LIMIT_FACTOR: Final = 5.0
 """A mutant may take so much longer than the code as it is; then it counts as noticed."""
+LIMIT_LEAST_S: Final = 30.0
 LIBRARIES: Final = ("cryptography.x509", "grpc.aio", "hypothesis", "pydantic", "pytest", "sqlite3")
-BOUNDARIES: Final = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
-OPPOSITES: Final = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-                    ast.In: ast.NotIn, ast.NotIn: ast.In}  # fmt: skip
-SUMS: Final = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult}
+OPERATORS: Final[dict[type[ast.AST], type[Any]]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult,
+}  # fmt: skip
 TWINS: Final = {"max": "min", "min": "max", "any": "all", "all": "any"}
+LEFT_OUT: Final = frozenset({"annotation", "returns", "decorator_list", "bases", "type_params"})
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change of one module. Named by what it changes, not by a line's number."""
+    """One change of one module."""
 
-    module: str
-    where: str
-    """Class and function."""
-    line: str
-    change: str
-    number: int
-    """Tells mutants of equal name apart, in the order of the file."""
+    name: tuple[str, str, str, str]
+    """Module, function, line, change: as ``explained.toml`` says it; no line's number, which would
+    change with every other edit.
+    """
     source: str
 
-    @property
-    def name(self) -> tuple[str, str, str, str]:
-        """By which ``explained.toml`` knows it."""
-        return self.module, self.where, self.line, self.change
 
-
-def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST | None]]:
-    """What may be done to a node: words, and what stands in its place (``None``: nothing)."""
+def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """What may be done to a node: in words, and what stands in its place."""
     match node:
-        case ast.Compare(ops=[op, *_]) if type(op) in BOUNDARIES | OPPOSITES:
-            other = (BOUNDARIES | OPPOSITES)[type(op)]
-            yield (
-                f"{type(op).__name__} becomes {other.__name__}",
-                _with(node, ops=[other(), *node.ops[1:]]),
-            )
-        case ast.BoolOp(op=op):
-            yield "and/or", _with(node, op=ast.Or() if isinstance(op, ast.And) else ast.And())
+        case ast.Compare(ops=[op, *_]) if type(op) in OPERATORS:
+            yield _words(op), _with(node, ops=[OPERATORS[type(op)](), *node.ops[1:]])
+        case ast.BoolOp(op=op) | ast.BinOp(op=op) if type(op) in OPERATORS:
+            yield _words(op), _with(node, op=OPERATORS[type(op)]())
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             yield "without not", inner
-        case ast.BinOp(op=op) if type(op) in SUMS:
-            yield (
-                f"{type(op).__name__} becomes {SUMS[type(op)].__name__}",
-                _with(node, op=SUMS[type(op)]()),
-            )
         case ast.Constant(value=bool() as value):
             yield f"{value} becomes {not value}", ast.Constant(not value)
         case ast.Constant(value=int() as value):
             yield f"{value} becomes {value + 1}", ast.Constant(value + 1)
         case ast.Call(func=ast.Name(id=name)) if name in TWINS:
-            yield (
-                f"{name} becomes {TWINS[name]}",
-                _with(node, func=ast.Name(TWINS[name], ast.Load())),
-            )
-        case ast.Call(keywords=[_, *_]):
-            for each in node.keywords:
-                rest = [other for other in node.keywords if other is not each]
-                yield f"without {each.arg}", _with(node, keywords=rest)
-        case ast.JoinedStr(values=[_, _, *_]):
-            for each in node.values:
-                if isinstance(each, ast.FormattedValue):
-                    rest = [other for other in node.values if other is not each]
-                    yield f"without {ast.unparse(each.value)}", ast.JoinedStr(rest)
+            yield f"{name} becomes {TWINS[name]}", _with(node, func=ast.Name(TWINS[name]))
+        case ast.Call(keywords=[_, *_] as keywords):
+            for each in keywords:
+                yield f"without {each.arg}", _with(node, keywords=_all_but(keywords, each))
+        case ast.JoinedStr(values=[_, _, *_] as parts):
+            for part in parts:
+                if isinstance(part, ast.FormattedValue):
+                    words = f"without {ast.unparse(part.value)}"
+                    yield words, _with(node, values=_all_but(parts, part))
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
             yield "condition negated", _with(node, test=ast.UnaryOp(ast.Not(), test))
-        case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
+        case ast.Return(value=ast.expr() as found) if not isinstance(found, ast.Constant):
             yield "returns None", ast.Return(ast.Constant(None))
-        case (
-            ast.Expr(value=ast.Call() | ast.Await()) | ast.Raise() | ast.AugAssign() | ast.Delete()
-        ):
-            yield "line taken away", None
-        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
-            yield "line taken away", None
+        case ast.Expr(value=ast.Call() | ast.Await()) | ast.Raise() | ast.AugAssign():
+            yield "line taken away", ast.Pass()
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.Delete():
+            yield "line taken away", ast.Pass()
+
+
+def _words(op: ast.AST) -> str:
+    return f"{type(op).__name__} becomes {OPERATORS[type(op)].__name__}"
+
+
+def _all_but(members: list[Any], one: ast.AST) -> list[Any]:
+    return [each for each in members if each is not one]
 
 
 def _with(node: Any, **fields: Any) -> Any:
     made = copy.copy(node)
-    for name, value in fields.items():
-        setattr(made, name, value)
+    vars(made).update(fields)
     return made
 
 
 def _is_talk(node: ast.AST) -> bool:
-    """Logs, and the words of faults: what they say is no rule."""
+    """Logs, hints and what only checks types: no rule is in there."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="log" | "_log"))):
             return True
         case ast.Expr(value=ast.Call() as call):
             return _is_talk(call)
-        case ast.Assert() | ast.arg() | ast.AnnAssign(value=None):
-            return True
-        case ast.keyword(arg="hint" | "message") | ast.If(test=ast.Name(id="TYPE_CHECKING")):
+        case ast.Assert() | ast.keyword(arg="hint") | ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
     return False
 
 
 def mutants_of(module: str) -> list[Mutant]:
-    """Every change of a module, in the order of the file."""
+    """Every change of a module, in the order of the file. Of a fault that is raised the words do
+    not count, only that it is raised.
+    """
     text = (ROOT / module).read_text(encoding="utf-8")
-    tree, lines = ast.parse(text), text.splitlines()
-    found: list[Mutant] = []
-
-    def put(holder: ast.AST, name: str, at: int | None, value: ast.AST | None) -> None:
-        place: Any = getattr(holder, name)
-        if at is None:
-            setattr(holder, name, value)
-        else:
-            place[at] = ast.Pass() if value is None else value
+    tree, lines, found = ast.parse(text), text.splitlines(), list[Mutant]()
 
     def visit(node: ast.AST, where: str, is_told: bool) -> None:
-        for name, held in ast.iter_fields(node):
-            if name in ("annotation", "returns", "decorator_list", "bases", "type_params"):
+        for field, held in ast.iter_fields(node):
+            if field in LEFT_OUT:
                 continue
-            listed = held if isinstance(held, list) else [held]
-            for at, child in enumerate(listed):
+            for at, child in enumerate(held if isinstance(held, list) else [held]):
                 if not isinstance(child, ast.AST) or _is_talk(child):
                     continue
                 inside = where
                 if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                     inside = f"{where}.{child.name}".strip(".")
-                is_line = isinstance(child, ast.Raise) or not is_told
-                for words, other in changes(child) if is_line else ():
-                    place = at if isinstance(held, list) else None
-                    put(node, name, place, other)
+                for words, other in changes(child) if not is_told else ():
+                    _put(node, field, at, other)
                     line = " ".join(lines[getattr(child, "lineno", 1) - 1].split())
-                    changed = ast.unparse(ast.fix_missing_locations(tree))
-                    put(node, name, place, child)
-                    same = sum(
-                        (each.where, each.line, each.change) == (inside, line, words)
-                        for each in found
-                    )
-                    found.append(Mutant(module, inside, line, words, same, changed))
+                    source = ast.unparse(ast.fix_missing_locations(tree))
+                    found.append(Mutant((module, inside, line, words), source))
+                    _put(node, field, at, child)
                 visit(child, inside, is_told or isinstance(child, ast.Raise))
 
     visit(tree, "", False)
     return found
 
 
-class _Swapped(SourceFileLoader):
+def _put(node: ast.AST, field: str, at: int, value: ast.AST) -> None:
+    held = getattr(node, field)
+    if isinstance(held, list):
+        held[at] = value
+    else:
+        setattr(node, field, value)
+
+
+class _Mutated(SourceFileLoader):
     """Loads a module from a text in memory."""
 
     text = ""
@@ -185,93 +166,74 @@ class _Finder(MetaPathFinder):
     """Puts a mutant in the place of its module."""
 
     def __init__(self, mutant: Mutant) -> None:
-        self._mutant = mutant
-        self._name = "gridtravel." + mutant.module.removesuffix(".py").replace("/", ".")
+        self._file = ROOT / "gridtravel" / mutant.name[0]
+        self._name = f"gridtravel.{mutant.name[0].removesuffix('.py').replace('/', '.')}"
+        self._text = mutant.source
 
-    def find_spec(
-        self, fullname: str, path: object = None, target: object = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
         if fullname != self._name:
             return None
-        file = str(ROOT / "gridtravel" / self._mutant.module)
-        loader = _Swapped(fullname, file)
-        loader.text = self._mutant.source
-        return spec_from_file_location(fullname, file, loader=loader)
+        loader = _Mutated(fullname, str(self._file))
+        loader.text = self._text
+        return spec_from_file_location(fullname, self._file, loader=loader)
 
 
-def _tests_pass(tests: list[str], mutant: Mutant | None) -> int:
-    """In a process of its own: the exit code of pytest."""
-    import pytest
+class Trial:
+    """One mutant, or the code as it is (``None``), on its way through its tests."""
 
-    devnull = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(devnull, number)
-    os.chdir(ROOT)
-    sys.path.insert(0, str(ROOT))
-    if mutant is not None:
-        sys.meta_path.insert(0, _Finder(mutant))
-    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]))
+    def __init__(self, tests: list[str], mutant: Mutant | None, limit_s: float) -> None:
+        self.mutant, self._limit_s, self._is_killed = mutant, limit_s, False
+        self.begun = time.monotonic()
+        self._process = os.fork()
+        if self._process == 0:
+            code = 70
+            with contextlib.suppress(BaseException):
+                code = self._tested(tests)
+            os._exit(code)
 
+    def _tested(self, tests: list[str]) -> int:
+        import pytest
 
-@dataclass
-class _Trial:
-    """One mutant, or the code as it is, on its way through its tests."""
-
-    mutant: Mutant | None
-    process: int
-    begun: float
-    limit_s: float
-    is_killed: bool = False
+        os.setpgid(0, 0)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nowhere, number)
+        os.chdir(ROOT)
+        sys.path.insert(0, str(ROOT))
+        if self.mutant is not None:
+            sys.meta_path.insert(0, _Finder(self.mutant))
+        return int(pytest.main(["-x", "--assert=plain", "-p", "no:cacheprovider", *tests]))
 
     def passed(self) -> bool | None:
-        """Whether all tests passed; ``None``: not known yet."""
-        done, status = os.waitpid(self.process, os.WNOHANG)
+        """Whether all tests passed in time; ``None``: not known yet."""
+        done, status = os.waitpid(self._process, os.WNOHANG)
         if done:
-            return not self.is_killed and os.waitstatus_to_exitcode(status) == 0
-        if not self.is_killed and time.monotonic() > self.begun + self.limit_s:
-            self.is_killed = True
+            return not self._is_killed and status == 0
+        if not self._is_killed and time.monotonic() > self.begun + self._limit_s:
+            self._is_killed = True
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process, signal.SIGKILL)
+                os.killpg(self._process, signal.SIGKILL)
         return None
-
-
-def _begin(tests: list[str], mutant: Mutant | None, limit_s: float) -> _Trial:
-    process = os.fork()
-    if process == 0:
-        code = 70
-        with contextlib.suppress(BaseException):
-            os.setpgid(0, 0)
-            code = _tests_pass(tests, mutant)
-        os._exit(code)
-    with contextlib.suppress(OSError):
-        os.setpgid(process, process)  # whoever comes first
-    return _Trial(mutant, process, time.monotonic(), limit_s)
-
-
-def _baseline_s(tests: list[str]) -> float:
-    trial = _begin(tests, None, 3600)
-    while (passed := trial.passed()) is None:
-        time.sleep(0.05)
-    if not passed:
-        sys.exit(f"mutants: without any change these tests fail: {' '.join(tests)}")
-    return time.monotonic() - trial.begun
 
 
 def survivors(module: str, tests: list[str]) -> tuple[int, list[Mutant]]:
     """How many mutants of a module there are, and those that no test noticed."""
-    waiting = mutants_of(module)
-    count, limit_s = len(waiting), max(LIMIT_LEAST_S, LIMIT_FACTOR * _baseline_s(tests))
-    running: list[_Trial] = []
-    alive: list[Mutant] = []
+    plain = Trial(tests, None, limit_s=3600)
+    while (passed := plain.passed()) is None:
+        time.sleep(0.02)
+    if not passed:
+        sys.exit(f"mutants: without any change one of these fails: {' '.join(tests)}")
+    limit_s = max(LIMIT_LEAST_S, LIMIT_FACTOR * (time.monotonic() - plain.begun))
+    waiting, alive, running = mutants_of(module), list[Mutant](), list[Trial]()
+    count = len(waiting)
     while waiting or running:
         while waiting and len(running) < PROCESSES:
-            running.append(_begin(tests, waiting.pop(0), limit_s))
+            running.append(Trial(tests, waiting.pop(0), limit_s))
         time.sleep(0.02)
         for trial in list(running):
             if (passed := trial.passed()) is not None:
                 running.remove(trial)
-                if passed and trial.mutant is not None:
-                    alive.append(trial.mutant)
+                alive += [trial.mutant] if passed and trial.mutant is not None else []
     return count, alive
 
 
@@ -285,21 +247,19 @@ def main(words: list[str]) -> int:
     is_bad = False
     for target in targets:
         module = target["module"]
-        if words and not any(word in module or word in target["group"] for word in words):
+        if words and not any(word in f"{target['group']} {module}" for word in words):
             continue
         begun = time.monotonic()
         count, alive = survivors(module, target["tests"])
         names = {each.name for each in alive}
-        unexplained = [each for each in alive if each.name not in explained]
-        stale = [name for name in explained if name[0] == module and name not in names]
-        is_bad = is_bad or bool(unexplained or stale)
-        minutes = (time.monotonic() - begun) / 60
-        print(f"{module}: {count} mutants, {count - len(alive)} noticed,"
-              f" {len(alive) - len(unexplained)} explained, {minutes:.1f} min", flush=True)  # fmt: skip
-        for each in unexplained:
-            print(f"  lives: {each.where or 'the module'}: {each.change}\n         {each.line}")
-        for _, where, line, change in stale:
-            print(f"  explained and noticed, or no more there: {where}: {change}\n         {line}")
+        took_min = (time.monotonic() - begun) / 60
+        said = f"{count - len(alive)} noticed, {len(names & explained)} lives explained"
+        print(f"{module}: {count} mutants, {said}, {took_min:.1f} min", flush=True)
+        stale = {each for each in explained - names if each[0] == module}
+        for title, found in (("lives", names - explained), ("explained in vain", stale)):
+            for _, where, line, change in sorted(found):
+                print(f"  {title}: {where or 'the module'}: {change}\n      {line}", flush=True)
+                is_bad = True
     return int(is_bad)
 
 
