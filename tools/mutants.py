@@ -32,9 +32,8 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 TABLES: Final = ROOT / "tests" / "mutants"
 PROCESSES: Final = 2
-LIMIT_FACTOR: Final = 5.0
+LIMIT_FACTOR, LIMIT_LEAST_S = 5.0, 30.0
 """A mutant may take so much longer than the code as it is; then it counts as noticed."""
-LIMIT_LEAST_S: Final = 30.0
 LIBRARIES: Final = ("cryptography.x509", "grpc.aio", "hypothesis", "pydantic", "pytest", "sqlite3")
 OPERATORS: Final[dict[type[ast.AST], type[Any]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
@@ -51,9 +50,7 @@ class Mutant:
     """One change of one module."""
 
     name: tuple[str, str, str, str]
-    """Module, function, line, change: as ``explained.toml`` says it; no line's number, which would
-    change with every other edit.
-    """
+    """Module, function, line, change, as in ``explained.toml``: a number would soon be another."""
     source: str
 
 
@@ -73,13 +70,14 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         case ast.Call(func=ast.Name(id=name)) if name in TWINS:
             yield f"{name} becomes {TWINS[name]}", _with(node, func=ast.Name(TWINS[name]))
         case ast.Call(keywords=[_, *_] as keywords):
-            for each in keywords:
-                yield f"without {each.arg}", _with(node, keywords=_all_but(keywords, each))
+            for at, each in enumerate(keywords):
+                rest = keywords[:at] + keywords[at + 1 :]
+                yield f"without {each.arg}", _with(node, keywords=rest)
         case ast.JoinedStr(values=[_, _, *_] as parts):
-            for part in parts:
+            for at, part in enumerate(parts):
                 if isinstance(part, ast.FormattedValue):
-                    words = f"without {ast.unparse(part.value)}"
-                    yield words, _with(node, values=_all_but(parts, part))
+                    others = parts[:at] + parts[at + 1 :]
+                    yield f"without {ast.unparse(part.value)}", _with(node, values=others)
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
             yield "condition negated", _with(node, test=ast.UnaryOp(ast.Not(), test))
         case ast.Return(value=ast.expr() as found) if not isinstance(found, ast.Constant):
@@ -92,10 +90,6 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 def _words(op: ast.AST) -> str:
     return f"{type(op).__name__} becomes {OPERATORS[type(op)].__name__}"
-
-
-def _all_but(members: list[Any], one: ast.AST) -> list[Any]:
-    return [each for each in members if each is not one]
 
 
 def _with(node: Any, **fields: Any) -> Any:
@@ -117,9 +111,7 @@ def _is_talk(node: ast.AST) -> bool:
 
 
 def mutants_of(module: str) -> list[Mutant]:
-    """Every change of a module, in the order of the file. Of a fault that is raised the words do
-    not count, only that it is raised.
-    """
+    """Every change of a module, in the order of the file; none of the words of its faults."""
     text = (ROOT / module).read_text(encoding="utf-8")
     tree, lines, found = ast.parse(text), text.splitlines(), list[Mutant]()
 
@@ -127,30 +119,25 @@ def mutants_of(module: str) -> list[Mutant]:
         for field, held in ast.iter_fields(node):
             if field in LEFT_OUT:
                 continue
-            for at, child in enumerate(held if isinstance(held, list) else [held]):
+            listed = held if isinstance(held, list) else [held]
+            for at, child in enumerate(listed):
                 if not isinstance(child, ast.AST) or _is_talk(child):
                     continue
                 inside = where
                 if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                     inside = f"{where}.{child.name}".strip(".")
                 for words, other in changes(child) if not is_told else ():
-                    _put(node, field, at, other)
+                    listed[at] = other
+                    setattr(node, field, listed if held is listed else other)
                     line = " ".join(lines[getattr(child, "lineno", 1) - 1].split())
                     source = ast.unparse(ast.fix_missing_locations(tree))
                     found.append(Mutant((module, inside, line, words), source))
-                    _put(node, field, at, child)
+                    listed[at] = child
+                    setattr(node, field, held)
                 visit(child, inside, is_told or isinstance(child, ast.Raise))
 
     visit(tree, "", False)
     return found
-
-
-def _put(node: ast.AST, field: str, at: int, value: ast.AST) -> None:
-    held = getattr(node, field)
-    if isinstance(held, list):
-        held[at] = value
-    else:
-        setattr(node, field, value)
 
 
 class _Mutated(SourceFileLoader):
@@ -182,7 +169,7 @@ class Trial:
     """One mutant, or the code as it is (``None``), on its way through its tests."""
 
     def __init__(self, tests: list[str], mutant: Mutant | None, limit_s: float) -> None:
-        self.mutant, self._limit_s, self._is_killed = mutant, limit_s, False
+        self.mutant, self._limit_s = mutant, limit_s
         self.begun = time.monotonic()
         self._process = os.fork()
         if self._process == 0:
@@ -206,14 +193,11 @@ class Trial:
 
     def passed(self) -> bool | None:
         """Whether all tests passed in time; ``None``: not known yet."""
-        done, status = os.waitpid(self._process, os.WNOHANG)
-        if done:
-            return not self._is_killed and status == 0
-        if not self._is_killed and time.monotonic() > self.begun + self._limit_s:
-            self._is_killed = True
+        if time.monotonic() > self.begun + self._limit_s:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process, signal.SIGKILL)
-        return None
+        done, status = os.waitpid(self._process, os.WNOHANG)
+        return status == 0 if done else None
 
 
 def survivors(module: str, tests: list[str]) -> tuple[int, list[Mutant]]:

@@ -8,6 +8,7 @@ import pytest
 
 from gridtravel.gridcore.booking.calendar_rules import FlatTariff, ResourceClass
 from gridtravel.gridcore.booking.reservations import (
+    Availability,
     DeclineRule,
     Reservation,
     ReservationEvent,
@@ -159,6 +160,24 @@ def test_less_is_granted_where_nodes_failed(start: int, change: dict[str, int]) 
     )
     used = [kept.nodes if kept.interval.contains(second) else 0 for second in range(start + 6, 40)]
     assert free_per_second(calendar, range(start + 6, 40)) == [1 - each for each in used]
+
+
+def test_less_is_held_where_nodes_failed() -> None:
+    """The same in two phases: a hold that replaces the reservation by a part of it is granted, takes
+    no room of its own, and is what is left when it is committed.
+    """
+    calendar = a_calendar(4)
+    book(calendar, a_request("request-1", nodes=3, start=20))
+    calendar.free["node"].withdraw(3, 0, None)
+    less = a_request("request-2", nodes=2, start=20, duration_s=8, replaces="lab.1")
+    assert isinstance(calendar.inquire(less, 5), Availability)
+    held = hold(calendar, less, 5)
+    assert calendar.free["node"].free_at(20) == 1 - 3
+    commit(calendar, held.reservation_id, 6)
+    assert [(each.start, each.end, each.nodes) for each in calendar.live()] == [(20, 28, 2)]
+    assert free_per_second(calendar, range(19, 30)) == [1] + [-1] * 8 + [1, 1]
+    more = a_request("request-3", nodes=3, start=20, duration_s=8, replaces=held.reservation_id)
+    refused(calendar.decide_reserve(more, "ada", 5, 7)[0])
 
 
 @pytest.mark.parametrize(
