@@ -119,10 +119,17 @@ class SiteTrips:
                 self.runs = {key: each for key, each in self.runs.items() if key in kept}
 
     def after_replay(self) -> None:
-        """Journals of earlier releases have no registers: what is live opens its own."""
+        """Journals of earlier releases have no registers: what is live opens its own. What had
+        begun then goes on.
+        """
+        now = self._clock.now()
         for kept in self._calendar.unordered_live():
-            if kept.request.trip is not None:
-                self.registers.open(register_of(kept.request.trip, kept.owner))
+            trip = kept.request.trip
+            if trip is None:
+                continue
+            self.registers.open(register_of(trip, kept.owner))
+            if not trip.legs and kept.start <= now:
+                self.runs[kept.reservation_id] = trip.instance
 
     def is_remembered(self, event: TripEvent) -> bool:
         """False for a record that a compacted journal does without."""

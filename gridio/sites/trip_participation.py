@@ -180,7 +180,7 @@ class TripParticipant:
             if (
                 leg is not None
                 and leg.state is ReservationState.COMMITTED
-                and self._check_at(leg) <= now < _late(leg)
+                and self._check_at(leg) <= now
                 and not self._book.runs(reservation_id)
             ):
                 self._background.start(f"runs {reservation_id}", partial(self._check, leg))
@@ -264,6 +264,9 @@ class TripParticipant:
         leg of a later attempt by now.
         """
         book, reservation_id = self._book, leg.reservation_id
+        if self._clock.now() >= _late(leg):
+            await self._release(reservation_id, "nobody was here when it should have begun")
+            return
         while (hold := book.replacement_of(reservation_id)) is not None:
             if not self.must_ask(hold) or leg.start <= self._clock.now():
                 break

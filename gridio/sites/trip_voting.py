@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.jobs.races import Race
@@ -29,6 +29,11 @@ from gridtravel.gridcore.trips.trip_consensus import (
     next_ballot,
     value_to_propose,
 )
+
+STRAGGLERS_S: Final = 0.2
+"""So long the others are waited for when enough acceptors have answered: each that has voted as
+well is one more that may die.
+"""
 
 
 class Votes(Protocol):
@@ -54,7 +59,8 @@ class TripQuestions:
     async def learn(self) -> Outcome | None:
         """The outcome, when what the acceptors say proves one. Changes nothing anywhere."""
         question = VoteQuestion(instance=self._question, phase=Phase.LEARN)
-        return chosen(await self._ask(question), self._names)
+        answers = await self._ask(question, lambda heard: chosen(heard, self._names) is not None)
+        return chosen(answers, self._names)
 
     async def settle(self, wish: Outcome) -> Outcome | None:
         """Have the question settled, in favour of ``wish`` where nothing may have been chosen yet.
@@ -73,28 +79,50 @@ class TripQuestions:
                 return await self.learn()
         return None
 
-    async def _ask(self, question: VoteQuestion) -> list[AcceptorAnswer]:
-        """The answers of all acceptors that answer; what one says in another's name is none."""
+    async def _ask(
+        self, question: VoteQuestion, is_enough: Callable[[list[AcceptorAnswer]], bool]
+    ) -> list[AcceptorAnswer]:
+        """The answers of the acceptors that answer, until they are enough; a dead one is not waited
+        for then. What one says in another's name is no answer.
+        """
+        heard: list[AcceptorAnswer] = []
+        answers: asyncio.Queue[AcceptorAnswer | None] = asyncio.Queue()
 
-        async def ask(name: str, port: Votes) -> AcceptorAnswer | None:
-            try:
-                answer = await port.vote(question)
-            except GridError:
-                return None
-            return answer if answer.acceptor == name else None
+        async def ask(name: str) -> None:
+            answers.put_nowait(await self._ask_one(name, question))
 
-        answers = await asyncio.gather(*(ask(*each) for each in self._acceptors.items()))
-        heard = [each for each in answers if each is not None]
+        tasks = [asyncio.ensure_future(ask(name)) for name in self._names]
+        try:
+            for _ in tasks:
+                async with asyncio.timeout(STRAGGLERS_S if is_enough(heard) else None):
+                    answer = await answers.get()
+                if answer is not None:
+                    heard.append(answer)
+        except TimeoutError:
+            pass  # enough have answered
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         for answer in heard:
             self._last = max(self._last, answer.promised)
         return heard
+
+    async def _ask_one(self, name: str, question: VoteQuestion) -> AcceptorAnswer | None:
+        try:
+            answer = await self._acceptors[name].vote(question)
+        except GridError:
+            return None
+        return answer if answer.acceptor == name else None
+
+    def _is_majority(self, heard: list[AcceptorAnswer]) -> bool:
+        return sum(each.is_granted for each in heard) >= majority(self._names)
 
     async def _accept(self, ballot: Ballot, value: Outcome) -> Outcome | None:
         question = VoteQuestion(
             instance=self._question, phase=Phase.ACCEPT, ballot=ballot, outcome=value
         )
-        granted = [each for each in await self._ask(question) if each.is_granted]
-        return value if len(granted) >= majority(self._names) else None
+        return value if self._is_majority(await self._ask(question, self._is_majority)) else None
 
 
 class TravellersVoting(TripQuestions):
@@ -134,10 +162,10 @@ class TripVoting(TripQuestions):
         ballot = next_ballot([], self._proposer, self._last)
         self._last = ballot
         prepare = VoteQuestion(instance=self._question, phase=Phase.PREPARE, ballot=ballot)
-        promises = [each for each in await self._ask(prepare) if each.is_granted]
-        if len(promises) < majority(self._names):
+        heard = await self._ask(prepare, self._is_majority)
+        if not self._is_majority(heard):
             return None
-        value = value_to_propose(promises, wish)
+        value = value_to_propose([each for each in heard if each.is_granted], wish)
         return await self._accept(ballot, value)
 
 
