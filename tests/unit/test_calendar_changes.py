@@ -163,8 +163,8 @@ def test_less_is_granted_where_nodes_failed(start: int, change: dict[str, int]) 
 
 
 def test_less_is_held_where_nodes_failed() -> None:
-    """The same in two phases: a hold that replaces the reservation by a part of it is granted, takes
-    no room of its own, and is what is left when it is committed.
+    """The same in two phases: a hold that replaces the reservation by a part of it is granted,
+    takes no room of its own, and is what is left when it is committed.
     """
     calendar = a_calendar(4)
     book(calendar, a_request("request-1", nodes=3, start=20))
