@@ -231,8 +231,10 @@ def _may_wish(
 
 def _check_stranger(question: VoteQuestion, voter: Voter) -> None:
     """Of an attempt that no hold here has named: promises and ABORTs, from sites and managers, so
-    that holds which were sent to some sites only are let go of.
+    that holds which were sent to some sites only are let go of. Of a race whose copy this site has
+    refused, or never heard of, COMMIT as well: the other copies go on, and need their keepers.
     """
+    is_race = TripQuestion.parse(question.instance).kind is QuestionKind.RUN
     is_own_ballot = question.ballot.proposer.startswith(f"{voter.party}:")
     match question.phase:
         case Phase.LEARN:
@@ -240,7 +242,7 @@ def _check_stranger(question: VoteQuestion, voter: Voter) -> None:
         case Phase.PREPARE:
             is_allowed = is_own_ballot
         case Phase.ACCEPT:
-            is_allowed = is_own_ballot and question.outcome is Outcome.ABORT
+            is_allowed = is_own_ballot and (question.outcome is Outcome.ABORT or is_race)
         case _:
             is_allowed = False
     if not (is_allowed and voter.party):
@@ -305,9 +307,14 @@ class TripRegisters:
 
     def is_any_older(self, before: Instant) -> bool:
         """True when ``forget`` would find something."""
-        return any(each.keep_until < before for each in self.states.values()) or any(
-            each.ends_at < before for each in self.registers.values()
+        return any(each.ends_at < before for each in self.registers.values()) or any(
+            self._is_over(each, before) for each in self.states.values()
         )
+
+    def _is_over(self, state: AcceptorState, before: Instant) -> bool:
+        """A promise made before the hold came is kept as long as what the hold has bound."""
+        key = TripQuestion.parse(state.instance).register
+        return state.keep_until < before and key not in self.registers
 
     def forget(self, before: Instant) -> None:
         """Leave out what nobody asks about after ``before``."""
@@ -317,7 +324,8 @@ class TripRegisters:
             self._by_trip[gone.trip_id] = left
             if not left:
                 del self._by_trip[gone.trip_id]
-        for question in [key for key, each in self.states.items() if each.keep_until < before]:
+        over = [key for key, each in self.states.items() if self._is_over(each, before)]
+        for question in over:
             state = self.states.pop(question)
             if state.asked_by:
                 self._strange[state.asked_by] -= 1
