@@ -163,9 +163,10 @@ def test_a_file_that_is_no_text_or_too_long(tmp_path: Path) -> None:
     path.write_bytes(b'# one\n"' + ADA.encode() + b'" ada\n\xff\n')
     with pytest.raises(InputError, match="line 3: this is not UTF-8"):
         load_grid_map(path)
-    path.write_bytes(b"\xff\n")
-    with pytest.raises(InputError, match="line 1: this is not UTF-8"):
-        load_grid_map(path)
+    for text, line in ((b"\xff\n", 1), (b"\n\xff\n", 2)):
+        path.write_bytes(text)
+        with pytest.raises(InputError, match=f"line {line}: this is not UTF-8"):
+            load_grid_map(path)
     with path.open("wb") as stream:
         stream.truncate(16 * 1024 * 1024 + 1)
     with pytest.raises(InputError, match="larger than 16777216 bytes"):
