@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from gridtravel.gridcore.booking.reservations import ID_LENGTH_MAX
@@ -46,11 +44,9 @@ def test_the_next_ballot_is_one_above_everything_heard() -> None:
     assert next_ballot(promised(3), "a", Ballot(9, "a")) == Ballot(10, "a")
 
 
-def a_question(**others: Any) -> VoteQuestion:
+def a_question(instance: str = "t/1", ballot: Ballot | None = None) -> VoteQuestion:
     """Somebody who asks for a promise."""
-    return VoteQuestion(
-        **{"instance": "t/1", "phase": Phase.PREPARE, "ballot": Ballot(1, "a")} | others
-    )
+    return VoteQuestion(instance=instance, phase=Phase.PREPARE, ballot=ballot or Ballot(1, "a"))
 
 
 def test_ballots_have_bounds() -> None:
