@@ -15,6 +15,7 @@ from typing import Final
 
 from gridtravel.agents.config.site_file import SiteConfig
 from gridtravel.agents.config.state_folder import check_logins
+from gridtravel.agents.own_card import OwnCard
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.config_file import at_key
@@ -83,6 +84,9 @@ def check_site(config: SiteConfig, now: Instant) -> SiteReady:
         with at_key("host", "run_as"):
             run_as = RunAs(config.file.host.run_as)
             notes = check_logins(config.state, run_as, grid_map.logins())
+    card = OwnCard(credential, advertise=site.advertise, listen=site.listen)
+    if problem := card.problem(now):
+        notes.append(f"no other site can reach {config.name}: {problem}")
     if is_served:
         notes.append(f"a daemon serves with {config.state}: its address was not tried")
     return SiteReady(

@@ -149,7 +149,7 @@ class JobRunner:
             JobStarting(
                 job_id=job.job_id,
                 at=now,
-                until=job.room_until,
+                until=job.booked_until,
                 reservation_id=job.reservation_id,
                 node_names=self.scheduler.node_names(job),
             )
@@ -364,7 +364,7 @@ class JobRunner:
         """
         latest = now = self._clock.now()
         if event.kind is TaskEventKind.LOST:
-            latest = min(now, self.jobs.room_until.get(job_id, now))
+            latest = min(now, self.jobs.booked_until.get(job_id, now))
         started_at = self.jobs.views[job_id].started_at or 0
         return max(started_at, min(int(event.at), latest))
 
@@ -399,7 +399,7 @@ class JobRunner:
         return JobStarting(
             job_id=view.job_id,
             at=view.started_at or view.submitted_at,
-            until=self.jobs.room_until[view.job_id],
+            until=self.jobs.booked_until[view.job_id],
             reservation_id=self.jobs.runs_inside.get(view.job_id, ""),
             node_names=view.node_names,
         )

@@ -98,10 +98,27 @@ class JournalLock:
 
     def _read_note(self) -> LockNote | None:
         try:
-            fields: Any = json.loads(os.pread(self._descriptor, _NOTE_BYTES, 0))
-            return LockNote(
-                pid=int(fields["pid"]), epoch=str(fields["epoch"]), synced=int(fields["synced"])
-            )
-        except (OSError, ValueError, TypeError, KeyError):
-            # An empty or half-written note says nothing, which is what None says.
+            return _parsed(os.pread(self._descriptor, _NOTE_BYTES, 0))
+        except OSError:
             return None
+
+
+def read_note(journal_path: Path) -> LockNote | None:
+    """The note beside a journal, without its lock: its owner may be ahead of it. ``None``: there is
+    none that can be read.
+    """
+    try:
+        return _parsed(lock_path(journal_path).read_bytes())
+    except OSError:
+        return None
+
+
+def _parsed(text: bytes) -> LockNote | None:
+    try:
+        fields: Any = json.loads(text)
+        return LockNote(
+            pid=int(fields["pid"]), epoch=str(fields["epoch"]), synced=int(fields["synced"])
+        )
+    except (ValueError, TypeError, KeyError):
+        # An empty or half-written note says nothing, which is what None says.
+        return None
