@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtravel.gridcore.booking.reservations import Acceptor, Reservation, TripLeg, TripRef
+from gridtravel.gridcore.booking.reservations import Reservation, TripLeg, TripRef
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import NotAuthorisedError
 from gridtravel.gridcore.trips.trip_consensus import (
@@ -26,6 +26,7 @@ from gridtravel.gridcore.trips.trip_consensus import (
 )
 from gridtravel.gridio.journal.contract import JournalFailed, Record
 from gridtravel.gridio.journal.memory import WriteStage
+from tests.support.cards import an_acceptor
 from tests.support.keeper_scenes import some_acceptors
 from tests.support.maintenance_world import KENNETH, MaintenanceWorld, a_wish
 
@@ -35,7 +36,7 @@ TRIP = TripRef(
     trip_id="trip-1",
     leg="first",
     participants=SITES,
-    acceptors=tuple(Acceptor(site=name, endpoint=f"{name}:1") for name in SITES),
+    acceptors=tuple(an_acceptor(name) for name in SITES),
     legs=(
         TripLeg(leg="first", site="lab", start=START),
         TripLeg(leg="next", site="b", start=START),
