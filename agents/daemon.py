@@ -19,8 +19,15 @@ from pathlib import Path
 from typing import Final
 
 from gridtravel.agents.agent_parts import AgentParts
+from gridtravel.agents.config.checks import (
+    AREAS_FOLDER,
+    ENDPOINT_FILE,
+    JOURNAL_FILE,
+    TASKS_FOLDER,
+    check_site,
+)
 from gridtravel.agents.config.site_file import SiteConfig
-from gridtravel.agents.config.state_folder import check_logins, make_state_folder
+from gridtravel.agents.config.state_folder import make_state_folder
 from gridtravel.agents.jobs.work_dirs import WorkDirs
 from gridtravel.agents.journal.events import NumbersGiven
 from gridtravel.agents.journal.job_table import JobTable
@@ -42,7 +49,6 @@ from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
 from gridtravel.gridio.terminal.text import say
 from gridtravel.gridio.trust.cards import CardVerifier, CertifiedCards
-from gridtravel.gridio.trust.credentials import Usage, load_credential, require_credential
 from gridtravel.gridio.trust.gridmap import GridMap, load_grid_map
 from gridtravel.local_sched.resource_managers.base import NodeDescription, ResourceManager
 from gridtravel.local_sched.resource_managers.host import HostResourceManager
@@ -53,17 +59,15 @@ from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
 
 log = logging.getLogger(__name__)
 
-ENDPOINT_FILE: Final = "endpoint"
-JOURNAL_FILE: Final = "agent.journal"
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class GridMapKeeper:
     """The grid-mapfile in force; a broken new version leaves the old one in force."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, grid_map: GridMap) -> None:
         self._path = path
-        self.grid_map: GridMap = load_grid_map(path)
+        self.grid_map = grid_map
 
     def reload(self) -> None:
         """Read the file again."""
@@ -80,13 +84,11 @@ async def run_agent(config: SiteConfig) -> None:
     anything listens.
     """
     clock = SystemClock()
-    credential = load_credential(config.credential, Usage.SERVER)
-    require_credential(credential, clock.now(), Usage.SERVER)
-    maps = GridMapKeeper(config.grid_mapfile)
-    run_as = RunAs(config.file.host.run_as)
-    for note in check_logins(config.state, run_as, maps.grid_map.logins()):
+    ready = check_site(config, clock.now())
+    credential, maps = ready.credential, GridMapKeeper(config.grid_mapfile, ready.grid_map)
+    for note in ready.notes:
         log.warning("%s", note)
-    make_state_folder(config.state, run_as, JOURNAL_FILE)
+    make_state_folder(config.state, RunAs(config.file.host.run_as), JOURNAL_FILE)
     journal = SqliteJournal(config.state / JOURNAL_FILE)
     try:
 
@@ -189,7 +191,7 @@ def build_parts(
         clock=clock,
         port_pool=PortPool(config.file.site.contact_host, config.contact_ports),
         work_dirs=WorkDirs(
-            config.state / "areas", owned_by_login=config.file.host.run_as == RunAs.LOGIN.value
+            config.state / AREAS_FOLDER, owned_by_login=config.file.host.run_as == RunAs.LOGIN.value
         ),
         ladder=config.ladder,
         published_horizon_s=config.file.calendar.published_horizon_s,
@@ -210,7 +212,7 @@ def _back_end(
     config: SiteConfig, clock: SystemClock, nodes: tuple[NodeDescription, ...]
 ) -> ResourceManager:
     """What runs the site's tasks: this machine, or the Slurm of ``[slurm]``."""
-    root, run_as = config.state / "tasks", RunAs(config.file.host.run_as)
+    root, run_as = config.state / TASKS_FOLDER, RunAs(config.file.host.run_as)
     slurm = config.file.slurm
     if slurm is None:
         return HostResourceManager(root=root, clock=clock, nodes=nodes, run_as=run_as)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, ClassVar, Final, get_args, get_type_hints
 
@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from gridtravel.gridcore.errors import GridError, InputError
+from gridtravel.gridcore.number_text import is_decimal, is_whole
 from gridtravel.gridio.terminal.text import (
     drop_the_rest,
     flush,
@@ -34,6 +35,11 @@ EXIT_DECLINED: Final = 3
 EXIT_INTERRUPTED: Final = 130
 
 _AS_JSON: Final = "gridtravel.as_json"
+_NUMBERS: Final[Mapping[type, tuple[Callable[[str], bool], str]]] = {
+    int: (is_whole, "a whole number"),
+    float: (is_decimal, "a number"),
+}
+"""What may be written for an option of that type, and what it is called."""
 _USAGE_FAULTS: Final[tuple[type[Exception], ...]] = tuple(
     each
     for each in typer.BadParameter.__mro__
@@ -99,6 +105,13 @@ class CommandFrame(TyperGroup):
             sys.exit(code)
         return code
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command that is meant, which takes only plain digits for numbers."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None and found.callback is not None:
+            _only_plain_numbers(found)
+        return found
+
     def invoke(self, ctx: Any) -> Any:
         """Carry out the command that was named; a fault is told and becomes its exit code."""
         try:
@@ -141,6 +154,41 @@ class CommandFrame(TyperGroup):
         except typer.Abort:
             tell_fault(name, *self.interrupted)
             return EXIT_INTERRUPTED
+
+
+def _only_plain_numbers(command: Any) -> None:
+    """Let the options and arguments of ``command`` that are numbers take plain digits alone, where
+    the parser would take ``1_000``, digits of other scripts, ``nan`` and ``inf`` as well
+    (``gridcore.number_text``).
+    """
+    declared = inspect.signature(command.callback, eval_str=True).parameters
+    for each in command.params:
+        known = declared.get(each.name)
+        kind = next(
+            (kind for kind in _NUMBERS if known and kind in _types_in(known.annotation)), None
+        )
+        if kind is not None:
+            vars(each)["process_value"] = _checked_first(each.process_value, *_NUMBERS[kind])
+
+
+def _types_in(annotation: Any) -> list[Any]:
+    """``Annotated[list[int] | None, ...]``: int among them."""
+    inner = (
+        get_args(annotation)[:1] if hasattr(annotation, "__metadata__") else get_args(annotation)
+    )
+    return [annotation, *(found for each in inner for found in _types_in(each))]
+
+
+def _checked_first(
+    convert: Callable[[Any, Any], Any], is_number: Callable[[str], bool], what: str
+) -> Callable[[Any, Any], Any]:
+    def process(context: Any, value: Any) -> Any:
+        for word in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(word, str) and not is_number(word):
+                raise typer.BadParameter(f"{word[:40]!r} is not {what}", ctx=context)
+        return convert(context, value)
+
+    return process
 
 
 def command_line(name: str, help: str, frame: type[CommandFrame] = CommandFrame) -> typer.Typer:

@@ -330,19 +330,44 @@ class JobRunner:
             code = event.exit_code
             if code is None and event.signal_number is not None:
                 code = -event.signal_number
-            await self.over(job_id, state, code, reason)
+            await self.over(job_id, state, code, reason, ended_at=self._end_of(event, job_id))
             await self._forget_task(event)
 
-    async def over(self, job_id: str, state: JobState, exit_code: int | None, reason: str) -> None:
-        """The end of a job, for the scheduler, the journal and whoever watches."""
+    async def over(
+        self,
+        job_id: str,
+        state: JobState,
+        exit_code: int | None,
+        reason: str,
+        *,
+        ended_at: Instant | None = None,
+    ) -> None:
+        """The end of a job, for the scheduler, the journal and whoever watches. ``ended_at``: when
+        it happened, where that is not now.
+        """
         now = self._clock.now()
         if job_id in self.scheduler.running:
             self.scheduler.job_ended(job_id, now, exit_code)
         self._cancelled.discard(job_id)
-        ticket = self._record(
-            [JobOver(job_id=job_id, at=now, state=state, exit_code=exit_code, reason=reason)]
+        ended = JobOver(
+            job_id=job_id,
+            at=now,
+            state=state,
+            exit_code=exit_code,
+            reason=reason,
+            ended_at=ended_at,
         )
-        await ticket.durable()
+        await self._record([ended]).durable()
+
+    def _end_of(self, event: TaskEvent, job_id: str) -> Instant:
+        """When a task ended, which nobody may have looked at for days. What is lost may have ended
+        at any time: not later than its time was over.
+        """
+        latest = now = self._clock.now()
+        if event.kind is TaskEventKind.LOST:
+            latest = min(now, self.jobs.booked_until.get(job_id, now))
+        started_at = self.jobs.views[job_id].started_at or 0
+        return max(started_at, min(int(event.at), latest))
 
     def _outcome(self, event: TaskEvent, job_id: str) -> tuple[JobState, str]:
         on_failed_node = self.jobs.on_failed_node.get(job_id)

@@ -71,9 +71,12 @@ class JobOver:
 
     job_id: str
     at: Instant
+    """When the site learned it: after an outage later than it happened."""
     state: JobState
     exit_code: int | None
     reason: str
+    ended_at: Instant | None = None
+    """When it happened, by the resource manager's records; ``None``: at ``at``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

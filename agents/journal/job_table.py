@@ -178,7 +178,7 @@ class JobTable:
                 self._change(
                     event.job_id,
                     state=event.state,
-                    ended_at=event.at,
+                    ended_at=event.at if event.ended_at is None else event.ended_at,
                     exit_code=event.exit_code,
                     reason=event.reason,
                 )

@@ -230,6 +230,13 @@ class CalendarBook:
                 self._forget(event.before)
         self.changes += 1
 
+    def has_room_of(self, smaller: Reservation, now: Instant) -> bool:
+        """True when the entry of that id has all the room that ``smaller`` needs from now on."""
+        has = self._footprints[smaller.reservation_id]
+        if smaller.resource_class != has.resource_class:
+            return False
+        return not difference(spliced(has, footprint_of(smaller), now), has).pieces
+
     def advance(self, now: Instant) -> None:
         """Forget what is past, split slots that have come near. Changes no promise, no version."""
         for profile in self.free.values():
@@ -345,6 +352,10 @@ class CalendarBook:
         before, whole = self._footprints[reservation_id], self.slots.whole(reservation)
         after = spliced(before, whole, at)
         more = difference(after, before)
+        if not is_merged and not more.fits(self.free):
+            # Widened it would need more; it may have been promised before there were whole slots.
+            after = spliced(before, footprint_of(reservation), at)
+            more = difference(after, before)
         if is_merged:
             more.withdraw(self.free)  # its hold had it until now, also where nodes have failed
         else:

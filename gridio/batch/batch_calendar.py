@@ -40,6 +40,7 @@ from gridtravel.gridio.batch.systems import (
     BatchReservation,
     BatchSystem,
     name_of,
+    read_count,
     reservation_name,
 )
 
@@ -314,8 +315,8 @@ class BatchCalendar:
         offers, refusals = [], []
         for line in answer.lines("room"):
             start, verdict, words = [*line.split(" ", 2), ""][:3]
-            if verdict == "room" and int(words) >= request.nodes_min:
-                offers.append(one_start(int(start), int(words)))
+            if verdict == "room" and (nodes := read_count(words)) >= request.nodes_min:
+                offers.append(one_start(read_count(start), nodes))
             else:
                 refusals.append(self._system.read_refusal(words))
         if not offers:

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 from gridtravel.gridcore.booking.reservations import DeclineRule
 from gridtravel.gridcore.errors import NotFoundError, UnavailableError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridcore.timing.instants import Instant
 
 RESERVATION_PREFIX: Final = "gur."
@@ -89,6 +90,13 @@ def read_instant(text: str) -> Instant:
         return int(datetime.fromisoformat(text.strip()).replace(tzinfo=UTC).timestamp())
     except ValueError:
         raise UnavailableError(f"the batch system's time makes no sense: {text[:40]!r}") from None
+
+
+def read_count(text: str) -> int:
+    """A number of nodes, slots or seconds."""
+    if not is_count(text.strip()):
+        raise UnavailableError(f"the batch system's number makes no sense: {text[:40]!r}")
+    return int(text)
 
 
 def reservation_name(request_id: str) -> str:

@@ -30,6 +30,7 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationState,
 )
 from gridtravel.gridcore.errors import REPORT_IT, ConflictError, NotAuthorisedError, NotFoundError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.manager.book.events import (
     AccountsCarried,
@@ -334,6 +335,6 @@ class CompositeBook:
 def _number_of(group_id: str) -> int:
     """The number in an id that ``take_group_id`` made."""
     number = group_id.rpartition(".")[2]
-    if not number.isdecimal():
+    if not is_count(number):
         raise ConflictError(f"{group_id!r} is no id of a group", hint=REPORT_IT)
     return int(number)

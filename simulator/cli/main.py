@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridio.cli_frame import JsonOption, command_line
 from gridtravel.gridio.terminal.text import print_json, say
 from gridtravel.simulator.cli.search_cli import compare_search
@@ -43,7 +44,7 @@ def replay(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="fcfs, sjf, edf, easy, easy-sjbf, conservative or replan; with named- in front a"
+            help="fcfs, sjf, easy, easy-sjbf, conservative or replan; with named- in front a"
             " job keeps particular processors. Several allowed."
         ),
     ] = None,
@@ -67,15 +68,14 @@ def replay(
     as_json: JsonOption = False,
 ) -> None:
     """Serve a log under one or more policies and compare what comes out."""
-    from gridtravel.simulator.replay.loop import NAMED_PREFIX, TieRule
-    from gridtravel.simulator.replay.loop import policy as policy_named
+    from gridtravel.simulator.replay.loop import NAMED_PREFIX, TieRule, policy_for_log
     from gridtravel.simulator.replay.loop import replay as serve
     from gridtravel.simulator.replay.metrics import measure
     from gridtravel.simulator.replay.report import PolicyRun, starts_path, write_starts
     from gridtravel.simulator.replay.swf import read_trace
 
     names = list(dict.fromkeys(name for word in policy or ["easy"] for name in word.split(",")))
-    configs = {name: policy_named(name) for name in names}
+    configs = {name: policy_for_log(name) for name in names}
     if ties not in tuple(TieRule):
         raise InputError(f"unknown tie rule {ties[:40]!r}", hint=f"known: {', '.join(TieRule)}")
     stretch = _stretch(gantt_jobs)
@@ -137,11 +137,11 @@ def reservations(
         UserReservationLimits,
     )
     from gridtravel.simulator.replay import report
-    from gridtravel.simulator.replay.loop import policy as policy_named
+    from gridtravel.simulator.replay.loop import policy_for_log
     from gridtravel.simulator.replay.reservation_study import Petitioners, study_reservations
     from gridtravel.simulator.replay.swf import read_trace
 
-    config = policy_named(policy)
+    config = policy_for_log(policy)
     rule = SlotRule(ladder=SlotLadder.parse(slots))
     limits = UserReservationLimits(
         default=AccountLimits(reservations_max=2, nodes_max=nodes, duration_max_s=seconds),
@@ -177,7 +177,7 @@ def _tell(loaded: Trace, ties: str, runs: Sequence[PolicyRun], *, as_json: bool)
 
 def _stretch(text: str) -> tuple[int, int]:
     first, dash, last = text.partition("-")
-    if not (dash and first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last)):
+    if not (dash and is_count(first) and is_count(last) and 1 <= int(first) <= int(last)):
         raise InputError(
             f"not a stretch of jobs: {text[:40]!r}", hint="say FIRST-LAST, for example 1-200"
         )

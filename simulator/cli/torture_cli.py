@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridio.cli_frame import JsonOption
 from gridtravel.gridio.terminal.text import print_json, say, say_all, tell, tell_all
 
@@ -155,7 +156,7 @@ class _Progress:
 def _range(text: str) -> range:
     first, dots, last = text.partition("..")
     last = last if dots else first
-    if not (first.isdecimal() and last.isdecimal()):
+    if not (is_count(first) and is_count(last)):
         raise InputError(f"not seeds: {text[:40]!r}", hint="say FIRST..LAST, for example 1..1000")
     seeds = range(int(first), int(last) + 1)
     if not 0 < len(seeds) <= SEEDS_MAX:

@@ -20,7 +20,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from gridtravel.agents.daemon import JOURNAL_FILE
+from gridtravel.agents.config.checks import JOURNAL_FILE
 from gridtravel.gridio.journal.contract import Record
 from gridtravel.gridio.journal.sqlite_file import read_records
 

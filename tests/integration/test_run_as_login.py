@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtravel.agents.daemon import JOURNAL_FILE
+from gridtravel.agents.config.checks import JOURNAL_FILE
 from gridtravel.gridcore.errors import GridError, InputError, NotAuthorisedError, NotFoundError
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
 from gridtravel.gridcore.ports import OutputChunk, SitePort

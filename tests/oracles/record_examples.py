@@ -153,6 +153,14 @@ AGENT: Final[tuple[object, ...]] = (
         for state in JobState
     ),
     JobOver(job_id="17.alpha", at=NOW, state=JobState.CANCELLED, exit_code=None, reason=""),
+    JobOver(
+        job_id="17.alpha",
+        at=NOW,
+        state=JobState.COMPLETED,
+        exit_code=0,
+        reason="",
+        ended_at=NOW - 60,
+    ),
     *(
         JobOnFailedNode(job_id="17.alpha", node_name="thin-0", rule=rule, at=NOW)
         for rule in NodeFailureRule

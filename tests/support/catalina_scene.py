@@ -86,6 +86,11 @@ class CatalinaScene:
         printed = self.capsys.readouterr()
         return Said(code, printed.out, printed.err)
 
+    def pass_time(self, seconds: int) -> None:
+        """The site's clock goes on."""
+        assert isinstance(self.site.clock, ManualClock)
+        self.site.clock.advance(seconds)
+
     def as_caller(self, login: str, role: Role = Role.USER) -> None:
         """From now on somebody else types."""
         self.caller = Caller(subject=f"login:{login}", login=login, role=role)

@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationState
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    Reservation,
+    ReservationRequest,
+    ReservationState,
+)
 from gridtravel.gridcore.errors import (
     ConflictError,
     GridError,
@@ -28,6 +33,7 @@ from gridtravel.local_sched.catalina.tables import (
 from gridtravel.local_sched.catalina.words import read_account, read_ids, read_user
 from gridtravel.local_sched.catalina.work.reservation_requests import (
     ReservationWords,
+    as_said_first,
     changed_request,
     new_request,
 )
@@ -38,7 +44,12 @@ OFFERS_SHOWN = 40
 async def set_reservation(session: Session, words: ReservationWords, *, dry_run: bool) -> Answer:
     """``set-res``: reserve at the earliest start that the queue and the site's limits allow."""
     notes: list[str] = []
-    request = new_request(session, words, notes)
+    known = await _known_request(session, words)
+    request = as_said_first(
+        session,
+        known,
+        lambda then: new_request(then, words, notes if then is session else []),
+    )
     granted = await session.site.set_reservation(request, is_dry_run=dry_run)
     if isinstance(granted, Decline):
         return declined(session, granted, notes)
@@ -59,7 +70,11 @@ async def modify_reservation(
             f"reservation {wanted} is {old.state} and cannot be changed",
             hint="make another one: catalina set-res",
         )
-    request = changed_request(session, old, words, notes)
+    request = as_said_first(
+        session,
+        old.request if old.request.request_id == words.request_id else None,
+        lambda then: changed_request(then, old, words, notes if then is session else []),
+    )
     if not dry_run:
         answer = await session.calendar.amend(wanted, request)
     elif old.start <= session.now:
@@ -240,6 +255,15 @@ async def own_reservation(session: Session, reservation_id: str) -> Reservation:
             hint="see yours: catalina show-res --mine",
         )
     raise _not_found(reservation_id)
+
+
+async def _known_request(session: Session, words: ReservationWords) -> ReservationRequest | None:
+    """What the caller asked for under this id before; ``None``: nothing that is still known."""
+    if not words.request_id:
+        return None
+    mine = await session.site.reservations(everybody=False)
+    asked = (each.request for each in mine if each.request.request_id == words.request_id)
+    return next(asked, None)
 
 
 async def _all_reservations(session: Session) -> Mapping[str, Reservation]:
