@@ -79,6 +79,7 @@ class NodeAgent(AgentCore):
             async with asyncio.TaskGroup() as group:
                 self.trips.open(group)
                 self.handover_receiver.open(group)
+                self.inputs.open(group)
                 self._chores = group
                 while True:
                     looked_at = self.clock.now_precise()
@@ -104,6 +105,7 @@ class NodeAgent(AgentCore):
         self.trips.check_soon(now)
         self.trips.call_off_soon(now)
         self.handover_receiver.look()
+        self.inputs.look()
         self.maintenance.keep_standing(now)
         swept = (*self.calendar.decide_sweep(now), *self.trips.decide_sweep(now))
         if swept:
@@ -119,6 +121,7 @@ class NodeAgent(AgentCore):
         self.slots.move_up(now)
         self.maintenance.look_after(now)
         await self.runner.settle_reservations()
+        await self.inputs.give_up(now)
         await self.runner.start(result.starts, now)
         for job in result.stops:
             await self.runner.stop(job.job_id, "its time is over")
@@ -129,6 +132,7 @@ class NodeAgent(AgentCore):
             self.calendar.next_end(),
             self.trips.next_check(),
             self.maintenance.next_due(),
+            self.inputs.next_due(),
             self.slots.next_due(),
         )
         return float(min([each for each in moments if each is not None] + [now + IDLE_WAKE_S]))

@@ -120,7 +120,7 @@ def scheduler_job(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> J
     )
     job.bound_to = jobs.bound_reservations.get(view.job_id, ())
     job.priority_boost = jobs.boosts.get(view.job_id, 0)
-    job.is_held = view.job_id in jobs.held or view.job_id in jobs.awaiting
+    job.is_held = jobs.is_on_hold(view.job_id)
     return job
 
 

@@ -224,7 +224,7 @@ async def _set_hold(
         now = core.clock.now()
         events = [JobHeld(job_id=job_id, is_held=is_held, by_admin=is_admin, at=now)]
     ticket = core.record(events)
-    core.scheduler.hold(job_id, is_held=is_held or job_id in core.jobs.awaiting)
+    core.scheduler.hold(job_id, is_held=core.jobs.is_on_hold(job_id))
     await ticket.durable()
     return {"job": job_id, "is_held": is_held, "was_held": was_held}
 

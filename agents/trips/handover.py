@@ -108,12 +108,13 @@ class HandoverReceiver:
             kept = reservations.get(view.spec.reservation_id)
             failed = view.state is JobState.FAILED and view.started_at is None
             if (
-                view.spec.handover is not None
+                view.spec.waits_for_files
                 and failed
                 and kept is not None
                 and kept.state.is_live
             ):
-                group.create_task(self._let_go(view), name="handover")
+                leg = view.spec.reservation_id
+                group.create_task(self._runner.release_leg(leg), name="handover")
 
     def look(self) -> None:
         """Begin whatever waits and is not under way: after a submission, and after a restart."""
@@ -134,13 +135,11 @@ class HandoverReceiver:
         if not self._is_awaiting(job_id):
             return
         if reason:
-            log.warning("job %s takes nothing over: %s", job_id, reason)
             await self._runner.give_up(job_id, reason)
-            await self._let_go(view)
             return
         done = HandoverDone(job_id=job_id, at=self._clock.now())
         ticket = self._record([done])
-        self._scheduler.hold(job_id, is_held=job_id in self._jobs.held)
+        self._scheduler.hold(job_id, is_held=self._jobs.is_on_hold(job_id))
         await ticket.durable()
 
     async def _take_over(self, view: JobView, handover: Handover) -> str:
@@ -220,10 +219,6 @@ class HandoverReceiver:
             yield chunk
 
     # -- inside ------------------------------------------------------------------------------------
-
-    async def _let_go(self, view: JobView) -> None:
-        """The leg's time is of no use to anybody any more, and others may want it."""
-        await self._own.calendar_port(_owner_of(view)).release(view.spec.reservation_id)
 
     def _own_port(self, view: JobView) -> SitePort:
         """This site's services for the job's owner."""

@@ -50,6 +50,10 @@ class Manifest:
         return dict(self.contacts).get(leg, "")
 
 
+NO_CONTACTS: Final = Manifest()
+"""Of a trip whose legs need to know nothing of each other."""
+
+
 def _check_contact(leg: str, contact: str) -> None:
     """The form ``host:port``; whether anybody listens there is not asked."""
     host, _, port = contact.rpartition(":")

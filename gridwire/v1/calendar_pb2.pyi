@@ -1,4 +1,5 @@
 from gridwire.v1 import common_pb2 as _common_pb2
+from gridwire.v1 import site_pb2 as _site_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -105,18 +106,28 @@ class InquireReply(_message.Message):
     def __init__(self, answers: _Optional[_Iterable[_Union[InquireAnswer, _Mapping]]] = ...) -> None: ...
 
 class ReserveRequest(_message.Message):
-    __slots__ = ("request", "ttl_s")
+    __slots__ = ("request", "ttl_s", "job")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     TTL_S_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
     request: _common_pb2.ReservationRequest
     ttl_s: int
-    def __init__(self, request: _Optional[_Union[_common_pb2.ReservationRequest, _Mapping]] = ..., ttl_s: _Optional[int] = ...) -> None: ...
+    job: HeldJob
+    def __init__(self, request: _Optional[_Union[_common_pb2.ReservationRequest, _Mapping]] = ..., ttl_s: _Optional[int] = ..., job: _Optional[_Union[HeldJob, _Mapping]] = ...) -> None: ...
+
+class HeldJob(_message.Message):
+    __slots__ = ("spec",)
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    spec: _site_pb2.JobSpec
+    def __init__(self, spec: _Optional[_Union[_site_pb2.JobSpec, _Mapping]] = ...) -> None: ...
 
 class CommitRequest(_message.Message):
-    __slots__ = ("reservation_id",)
+    __slots__ = ("reservation_id", "manifest")
     RESERVATION_ID_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
     reservation_id: str
-    def __init__(self, reservation_id: _Optional[str] = ...) -> None: ...
+    manifest: _common_pb2.Manifest
+    def __init__(self, reservation_id: _Optional[str] = ..., manifest: _Optional[_Union[_common_pb2.Manifest, _Mapping]] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
     __slots__ = ("reservation_id", "request_id")

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from gridtravel.gridcore.booking.calendar_events import CalendarEvent
 from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import Reservation
 from gridtravel.gridcore.booking.summaries import CalendarSummary, ClassSummary, SummarySlot
 from gridtravel.gridcore.callers import Caller
-from gridtravel.gridcore.jobs.job import JobState, JobView
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
+from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
 from gridtravel.gridcore.ports import (
     CalendarPort,
     SitePort,
@@ -37,6 +39,10 @@ class FakeSite:
         self.jobs: dict[str, JobView] = {}
         self.output: dict[str, bytes] = {}
         self.bound: dict[str, tuple[str, ...]] = {}
+        self.held_jobs: dict[str, HeldJob] = {}
+        """By reservation; also when it is committed."""
+        self.leg_jobs: dict[str, str] = {}
+        """Reservation -> the job that its commit has queued."""
         self.subscribers = 0
         self.votes: dict[str, AcceptorState] = {}
         """Streams that are open now."""
@@ -60,6 +66,35 @@ class FakeSite:
         for event in events:
             self.calendar.apply(event)
         await self.tell()
+
+    def queue(self, spec: JobSpec, owner: str) -> JobView:
+        """A job waits; the same request again is the same job."""
+        for known in self.jobs.values():
+            if known.spec.request_id == spec.request_id:
+                return known
+        view = JobView(
+            job_id=f"job.{len(self.jobs) + 1}",
+            site=self.calendar.site,
+            owner=owner,
+            spec=spec,
+            state=JobState.QUEUED,
+            submitted_at=self.clock.now(),
+            reason="waits for nodes",
+        )
+        self.jobs[view.job_id] = view
+        return view
+
+    def bind_held_job(self, committed: Reservation, contacts: dict[str, str]) -> None:
+        """What came with the hold waits for its reservation from now on."""
+        held = self.held_jobs.get(committed.reservation_id)
+        if held is not None and committed.reservation_id not in self.leg_jobs:
+            spec = held.bound(committed.reservation_id, contacts)
+            view = self.queue(spec, committed.owner)
+            self.leg_jobs[committed.reservation_id] = view.job_id
+
+    def with_job(self, entry: Reservation) -> Reservation:
+        """As its owner is shown it."""
+        return replace(entry, job_id=self.leg_jobs.get(entry.reservation_id, ""))
 
     async def tell(self) -> None:
         """Wake whoever waits for a change."""
