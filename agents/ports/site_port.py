@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gridtravel.agents.journal.events import JobAccepted, JobBound, ReservationBound
-from gridtravel.agents.ports.access import account_of, is_mine, may_read, require_login
+from gridtravel.agents.ports.access import account_of, is_mine, may_take, require_login
 from gridtravel.agents.ports.calendar_port import CalendarEndpoint
 from gridtravel.agents.ports.orders import carry_out, set_system_reservation
 from gridtravel.agents.ports.queries import answer_query
@@ -15,6 +15,7 @@ from gridtravel.agents.ports.submissions import accepted, refuse_into
 from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationRequest
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
+from gridtravel.gridcore.jobs.handovers import HandoverGrant
 from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
@@ -216,14 +217,14 @@ class SiteEndpoint:
 
     async def list_files(self, area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
         """See ``SitePort``."""
-        self._check_readable(area)
+        self._check_readable(area, path)
         return await self._core.parts.work_dirs.list_files(
             area, path, with_checksums=with_checksums
         )
 
     async def get_file(self, area: str, path: str, offset: int) -> AsyncIterator[OutputChunk]:
         """See ``SitePort``."""
-        self._check_readable(area)
+        self._check_readable(area, path)
         async for chunk in self._core.parts.work_dirs.get_file(area, path, offset):
             yield chunk
 
@@ -283,11 +284,18 @@ class SiteEndpoint:
                 return self._own_job(view.job_id).owner
         return self._own_job(area).owner
 
-    def _check_readable(self, area: str) -> None:
-        """An area may be read by its owner, and by the sites that its trip leads to."""
+    def _check_readable(self, area: str, path: str) -> None:
+        """An area may be read by its owner, and what a handover names by the site that it names."""
         kept = self._core.calendar.reservations.get(area)
-        if kept is None or not may_read(self._caller, kept):
+        if kept is None or not may_take(self._caller, kept, self._grants(kept), path):
             self._own_area(area)
+
+    def _grants(self, leg: Reservation) -> Iterator[HandoverGrant]:
+        """What the jobs of a leg give to other stages."""
+        for view in self._core.jobs.views.values():
+            is_its_job = view.spec.reservation_id == leg.reservation_id and view.owner == leg.owner
+            if is_its_job and view.spec.gives is not None:
+                yield view.spec.gives
 
     def _shown(self, job_id: str) -> JobView:
         view = self._core.view(job_id)

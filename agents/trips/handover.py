@@ -7,9 +7,9 @@ reserved start. When the stage before has failed, or the files cannot be had unt
 longer run its full time, the job fails and says why, its leg is released, and the stages behind it
 hear of that in turn.
 
-Who may have the files is decided by the site that gives them (``access.may_read``): a site, proven
-by its certificate, whose name is among the participants of the trip that the reservation belongs
-to. The receiving site in turn asks only for the trip of the job's own reservation, by that trip's
+Who may have the files is decided by the site that gives them (``access.may_take``): the site, proven
+by its certificate, that its own job of the stage before names, those files and no others, as long
+as it is among the participants of the trip. The receiving site in turn asks only for the trip of the job's own reservation, by that trip's
 id, which nobody learns who does not travel with it; so a user who names somebody else's stage asks
 a site that finds no such leg (docs/protocol.md, section 6).
 
