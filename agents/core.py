@@ -39,7 +39,6 @@ from gridtravel.gridcore.booking.calendar_events import (
     ReservationMoved,
 )
 from gridtravel.gridcore.booking.reservations import (
-    Decline,
     Reservation,
     ReservationEvent,
     ReservationState,
@@ -214,9 +213,7 @@ class AgentCore:
 
     # -- promises ----------------------------------------------------------------------------------
 
-    def record(
-        self, events: Sequence[AgentEvent], *, manifest: Manifest = NO_CONTACTS
-    ) -> Ticket:
+    def record(self, events: Sequence[AgentEvent], *, manifest: Manifest = NO_CONTACTS) -> Ticket:
         """Journal and apply; the ticket comes back when the disk has it. An empty list is a
         barrier: what an answer to a repeated request must wait for.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 from gridtravel.gridcore.errors import NotAuthorisedError, NotFoundError
 from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob
@@ -14,6 +15,7 @@ from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
 from gridtravel.gridio.system.notify import Notifier
+from gridtravel.travel_agent.local_files import LocalInputs
 from gridtravel.travel_agent.log.finding import find_trip
 from gridtravel.travel_agent.log.folders import TripJournals
 from gridtravel.travel_agent.log.trip_log import JournaledTripLog, SharedTripLog, TripLog
@@ -100,16 +102,20 @@ class GridSession:
 
     def trip_of(self, log: TripLog, listener: Listener) -> TripContext:
         """The trip as its log has it now."""
-        return self.trip(log.story.trip_id, self.metajob_of(log), log, listener)
+        story = log.story
+        return self.trip(story.trip_id, self.metajob_of(log), log, listener, base=Path(story.base))
 
-    def trip(self, trip_id: str, metajob: Metajob, log: TripLog, listener: Listener) -> TripContext:
-        """A trip to the machines of ``metajob``."""
+    def trip(
+        self, trip_id: str, metajob: Metajob, log: TripLog, listener: Listener, *, base: Path
+    ) -> TripContext:
+        """A trip to the machines of ``metajob``. ``base``: where relative paths of files begin."""
         return TripContext(
             trip_id=trip_id,
             metajob=metajob,
             destinations=self.destinations(metajob),
             log=log,
             clock=self.clock,
+            inputs=LocalInputs(base),
             tell=listener,
         )
 

@@ -94,7 +94,9 @@ class InputKeeper:
         holds = [reservation_id] if change is None else [reservation_id, change.reservation_id]
         held = self._jobs.legs.held
         specs = [held[each].spec for each in holds if each in held]
-        specs += [view.spec for view in self._waiting() if view.spec.reservation_id == reservation_id]
+        specs += [
+            view.spec for view in self._waiting() if view.spec.reservation_id == reservation_id
+        ]
         return [each for spec in specs for each in spec.inputs]
 
     async def _note(self, found: Sequence[tuple[str, str]], reservation_id: str) -> None:

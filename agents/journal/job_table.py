@@ -307,9 +307,10 @@ class JobTable:
         """The waiting job of a leg: that which came with its hold, or was submitted for it."""
         job_ids = [self.legs.bound.get(leg, ""), *self.bound_reservations]
         for view in (self.views.get(job_id) for job_id in job_ids):
-            if view is not None and view.spec.reservation_id == leg:
-                if view.state is JobState.QUEUED:
-                    return view
+            if view is None or view.spec.reservation_id != leg:
+                continue
+            if view.state is JobState.QUEUED:
+                return view
         return None
 
     def _id(self, ahead: int) -> str:

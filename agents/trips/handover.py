@@ -7,11 +7,12 @@ reserved start. When the stage before has failed, or the files cannot be had unt
 longer run its full time, the job fails and says why, its leg is released, and the stages behind it
 hear of that in turn.
 
-Who may have the files is decided by the site that gives them (``access.may_take``): the site, proven
-by its certificate, that its own job of the stage before names, those files and no others, as long
-as it is among the participants of the trip. The receiving site in turn asks only for the trip of the job's own reservation, by that trip's
-id, which nobody learns who does not travel with it; so a user who names somebody else's stage asks
-a site that finds no such leg (docs/protocol.md, section 6).
+Who may have the files is decided by the site that gives them (``access.may_take``): the site,
+proven by its certificate, that its own job of the stage before names; those files and no others; as
+long as it is among the participants of the trip. The receiving site in turn asks only for the trip
+of the job's own reservation, by that trip's id, which nobody learns who does not travel with it; so
+a user who names somebody else's stage asks a site that finds no such leg (docs/protocol.md,
+section 6).
 
 What a restart must know is journaled: a job whose ``Handover`` is not done waits, and the fetching
 goes on with the parts that have arrived.
@@ -107,12 +108,7 @@ class HandoverReceiver:
         for view in self._jobs.views.values():
             kept = reservations.get(view.spec.reservation_id)
             failed = view.state is JobState.FAILED and view.started_at is None
-            if (
-                view.spec.waits_for_files
-                and failed
-                and kept is not None
-                and kept.state.is_live
-            ):
+            if view.spec.waits_for_files and failed and kept is not None and kept.state.is_live:
                 leg = view.spec.reservation_id
                 group.create_task(self._runner.release_leg(leg), name="handover")
 

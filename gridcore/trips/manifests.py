@@ -41,7 +41,9 @@ class Manifest:
             raise InputError("a manifest names a leg twice")
         for leg, contact in self.contacts:
             check_id("leg name", leg)
-            _check_contact(leg, contact)
+            if not is_contact(contact):
+                told = f"{contact[:60]!r} is no contact of leg {leg}"
+                raise InputError(told, hint="written as host:port")
         if legs != sorted(legs):
             object.__setattr__(self, "contacts", tuple(sorted(self.contacts)))
 
@@ -54,12 +56,9 @@ NO_CONTACTS: Final = Manifest()
 """Of a trip whose legs need to know nothing of each other."""
 
 
-def _check_contact(leg: str, contact: str) -> None:
-    """The form ``host:port``; whether anybody listens there is not asked."""
-    host, _, port = contact.rpartition(":")
+def is_contact(text: str) -> bool:
+    """True for the form ``host:port``; whether anybody listens there is not asked."""
+    host, _, port = text.rpartition(":")
     is_port = port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 1 << 16
     is_host = bool(host) and host.isascii() and host.isprintable() and " " not in host
-    if not (is_host and is_port) or len(contact) > CONTACT_LENGTH_MAX:
-        raise InputError(
-            f"{contact[:60]!r} is no contact of leg {leg}", hint="written as host:port"
-        )
+    return is_host and is_port and len(text) <= CONTACT_LENGTH_MAX

@@ -8,7 +8,7 @@ from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.trips.manifests import MANIFEST_LEGS_MAX, Manifest
 
 
-def test_the_same_contacts_make_the_same_manifest():
+def test_the_same_contacts_make_the_same_manifest() -> None:
     """It is part of a value that is compared: the order in which holds came does not show."""
     one = Manifest(contacts=(("sea", "lab:21000"), ("air", "[::1]:21001")))
     other = Manifest(contacts=(("air", "[::1]:21001"), ("sea", "lab:21000")))
@@ -17,7 +17,7 @@ def test_the_same_contacts_make_the_same_manifest():
     assert one.contact_of("sea") == "lab:21000"
 
 
-def test_an_empty_manifest_knows_nobody():
+def test_an_empty_manifest_knows_nobody() -> None:
     """Trips without tasks have one too."""
     assert Manifest().contact_of("sea") == ""
 
@@ -38,7 +38,7 @@ def test_an_empty_manifest_knows_nobody():
         tuple((f"leg{n}", "lab:1") for n in range(MANIFEST_LEGS_MAX + 1)),
     ],
 )
-def test_what_is_no_manifest_is_refused(contacts):
+def test_what_is_no_manifest_is_refused(contacts: tuple[tuple[str, str], ...]) -> None:
     """It comes from strangers: names, addresses and their number have bounds."""
     with pytest.raises(InputError):
         Manifest(contacts=contacts)

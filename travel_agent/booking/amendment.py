@@ -12,20 +12,22 @@ was interrupted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, Reservation
 from gridtravel.gridcore.errors import GridError, UnavailableError
 from gridtravel.gridcore.trips.itineraries import Leg, LegState, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
-from gridtravel.gridcore.trips.planning import Plan
+from gridtravel.gridcore.trips.planning import Plan, PlannedLeg
 from gridtravel.gridcore.trips.trip_consensus import Outcome, majority
 from gridtravel.travel_agent.booking.acceptor_questions import AcceptorClient
 from gridtravel.travel_agent.booking.holds import LegHolds
 from gridtravel.travel_agent.booking.replacing import replacing
 from gridtravel.travel_agent.booking.two_phase import ATTEMPTS_MAX, CANCELLED
 from gridtravel.travel_agent.choices import SearchChoice
+from gridtravel.travel_agent.local_files import whole_path
 from gridtravel.travel_agent.log.events import (
     AmendmentClosed,
     AmendmentDecided,
@@ -69,15 +71,16 @@ class TripAmendment:
         wanted: Metajob,
         tries: Sequence[Metajob],
         reason: str,
+        base: Path,
         *,
         gone: frozenset[str] = frozenset(),
         may_leave_keepers: bool = False,
     ) -> Decline | None:
         """Change the trip into ``wanted``; a refusal leaves it as it was. ``tries``: what is
         searched for, the first that can be had; each is ``wanted`` with a narrower window, and the
-        last one usually ``wanted`` itself. ``gone``: legs whose reservations have ended, so that
-        nothing replaces them. ``may_leave_keepers``: see ``_leaves_keepers``; only for a trip that
-        is lost otherwise.
+        last one usually ``wanted`` itself. ``base``: where relative paths of its files begin.
+        ``gone``: legs whose reservations have ended, so that nothing replaces them.
+        ``may_leave_keepers``: see ``_leaves_keepers``; only for a trip that is lost otherwise.
         """
         story = self._log.story
         old = self._session.metajob_of(self._log)
@@ -85,11 +88,14 @@ class TripAmendment:
         if refusal is not None:
             return refusal
         text = metajob_to_json(wanted)
-        await self._log.write(AmendmentOpened(metajob_json=text, reason=reason))
+        await self._log.write(
+            AmendmentOpened(metajob_json=text, reason=reason, base=whole_path(base))
+        )
         trip = self._trip_to(wanted, old)
         kept = [leg for leg in story.legs if leg.name not in gone]
         destinations = replacing(self._session.destinations(wanted), story.trip_id, kept)
         holds = LegHolds(replace(trip, destinations={**trip.destinations, **destinations}))
+        await holds.work.learn_inputs()
         refusal = None
         for each in tries:
             looked_for = replace(trip, metajob=each, destinations=destinations)
@@ -139,7 +145,11 @@ class TripAmendment:
             self._tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=attempt))
             held, refusals = await holds.hold_all(plan, attempt)
             if not refusals:
-                await self._decided(plan, attempt, held, trip)
+                legs = [self._held_leg(each, held[each.name], trip) for each in plan.legs]
+                # What a leg that stays has keeps its files until the change is decided.
+                is_new = {name for name, each in held.items() if each.request.replaces is None}
+                await holds.work.send_small([each for each in legs if each.name in is_new])
+                await self._decided(plan, attempt, legs, trip)
                 return None
             await holds.let_go(plan, held, attempt)
             refusal = next(iter(refusals.values()))
@@ -163,14 +173,21 @@ class TripAmendment:
         )
         return Decline(rule=DeclineRule.STATE, message=message)
 
+    def _held_leg(self, planned: PlannedLeg, hold: Reservation, trip: TripContext) -> Leg:
+        """A leg as it is to be; one that stays at its site is reached where it was."""
+        leg = trip.leg(planned.name, planned.machine, hold, LegState.HELD)
+        for old in self._log.story.legs:
+            if old.reservation_id == hold.request.replaces and old.machine == leg.machine:
+                return replace(leg, contact=old.contact)
+        return leg
+
     async def _decided(
-        self, plan: Plan, attempt: int, held: Mapping[str, Reservation], trip: TripContext
+        self, plan: Plan, attempt: int, legs: Sequence[Leg], trip: TripContext
     ) -> None:
-        legs = tuple(
-            trip.leg(each.name, each.machine, held[each.name], LegState.HELD) for each in plan.legs
-        )
         acceptors = trip.acceptors(trip.asked(plan, attempt))
-        await self._log.write(AmendmentDecided(attempt=attempt, legs=legs, acceptors=acceptors))
+        await self._log.write(
+            AmendmentDecided(attempt=attempt, legs=tuple(legs), acceptors=acceptors)
+        )
         self._tell(News(step=Step.DECIDED, text="every leg is held", attempt=attempt))
 
     async def _release_asked(self, amendment: Amendment) -> None:
@@ -204,7 +221,10 @@ class TripAmendment:
             await self._undo(amendment, self._log.story.message or CANCELLED)
             return None
         holds = LegHolds(trip)
-        answers = await asyncio.gather(*(holds.commit_leg(leg, is_decided=True) for leg in legs))
+        manifest = trip.manifest(legs)
+        answers = await asyncio.gather(
+            *(holds.commit_leg(leg, is_decided=True, manifest=manifest) for leg in legs)
+        )
         refusals = [each for each in answers if isinstance(each, Decline)]
         if not amendment.acceptors and len(refusals) == len(legs):
             await self._close(refusals[0].message)
@@ -224,7 +244,7 @@ class TripAmendment:
             leg = trip.leg(held.name, held.machine, kept, LegState.BOOKED)
             known = before.pop((leg.machine, leg.reservation_id), None)
             if known is not None:
-                leg = replace(leg, job_id=known.job_id, zone=known.zone)
+                leg = replace(leg, job_id=leg.job_id or known.job_id, zone=known.zone)
             legs.append(leg)
         await self._log.write(TripAmended(legs=tuple(legs), dropped=tuple(before.values())))
 
@@ -324,7 +344,9 @@ class TripAmendment:
 
     def _trip_to(self, metajob: Metajob, other: Metajob) -> TripContext:
         """The trip in the form of one metajob, with the machines of another beside its own."""
-        trip = self._session.trip(self._log.story.trip_id, metajob, self._log, self._tell)
+        story = self._log.story
+        base = Path(story.base if story.amendment is None else story.amendment.base)
+        trip = self._session.trip(story.trip_id, metajob, self._log, self._tell, base=base)
         both = {**self._session.destinations(other), **trip.destinations}
         return replace(trip, destinations=both)
 

@@ -4,7 +4,8 @@ The order of the steps is the whole of the safety (design, section 3):
 
 1. the search proposes a start and a distribution;
 2. the log says which holds may come to exist;
-3. all legs are held at the same time; one refusal lets all go, and the search learns;
+3. all legs are held at the same time, each with what is to run there; one refusal lets all go, and
+   the search learns. Small input files are sent to the legs that are held;
 4. the log says that every leg is held, and the acceptors decide: COMMIT is a fact from here on
    (``outcome``); with one site its own commit is the decision;
 5. all legs are committed.
@@ -51,6 +52,7 @@ class Booking:
         self.trip = trip
         self._questions = AcceptorClient(trip, run_id)
         self._holds = LegHolds(trip)
+        self.work = self._holds.work
         self._search = choose_search(search, trip)
 
     async def quote(self) -> Itinerary:
@@ -71,6 +73,7 @@ class Booking:
             trip_id=self.trip.trip_id, name=self.trip.metajob.name, state=TripState.PLANNED
         )
         refusal = Decline(rule=DeclineRule.CHANGED, message="the sites' calendars kept changing")
+        await self.work.learn_inputs()
         for attempt in range(1, ATTEMPTS_MAX + 1):
             plan = await self._search.propose()
             if isinstance(plan, Decline):
@@ -82,6 +85,7 @@ class Booking:
                     self.trip.leg(each.name, each.machine, held[each.name], LegState.HELD)
                     for each in plan.legs
                 )
+                await self.work.send_small(legs)
                 acceptors = self.trip.acceptors(self.trip.asked(plan, attempt))
                 await self.trip.log.write(
                     TripDecided(attempt=attempt, legs=legs, acceptors=acceptors)
@@ -108,8 +112,12 @@ class Booking:
         if outcome is Outcome.ABORT:
             message = "the holds' lifetime ended before the trip was decided"
             return await self.undo(itinerary, Decline(rule=DeclineRule.CHANGED, message=message))
+        manifest = self.trip.manifest(itinerary.legs)
         outcomes = await asyncio.gather(
-            *(self._holds.commit_leg(leg, is_decided=bool(acceptors)) for leg in itinerary.legs)
+            *(
+                self._holds.commit_leg(leg, is_decided=bool(acceptors), manifest=manifest)
+                for leg in itinerary.legs
+            )
         )
         refusals = [each for each in outcomes if isinstance(each, Decline)]
         if refusals:
