@@ -78,7 +78,7 @@ class FakeCalendarPort:
         if isinstance(answer, Decline):
             return replace(answer, summary=self._site.summary())
         if job is not None:
-            self._site.held_jobs.setdefault(answer.reservation_id, job)
+            self._site.held_jobs[answer.reservation_id] = job
         return self._site.with_job(answer)
 
     async def commit(
@@ -91,7 +91,7 @@ class FakeCalendarPort:
         await self._site.carry_out(events)
         if isinstance(answer, Decline):
             return answer
-        self._site.bind_held_job(answer, dict(manifest.contacts))
+        self._site.bind_held_job(reservation_id, answer, dict(manifest.contacts))
         return self._site.with_job(answer)
 
     async def release(self, reservation_id: str) -> None:

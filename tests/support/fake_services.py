@@ -40,7 +40,7 @@ class FakeSite:
         self.output: dict[str, bytes] = {}
         self.bound: dict[str, tuple[str, ...]] = {}
         self.held_jobs: dict[str, HeldJob] = {}
-        """By reservation; also when it is committed."""
+        """By hold."""
         self.leg_jobs: dict[str, str] = {}
         """Reservation -> the job that its commit has queued."""
         self.subscribers = 0
@@ -84,13 +84,19 @@ class FakeSite:
         self.jobs[view.job_id] = view
         return view
 
-    def bind_held_job(self, committed: Reservation, contacts: dict[str, str]) -> None:
-        """What came with the hold waits for its reservation from now on."""
-        held = self.held_jobs.get(committed.reservation_id)
-        if held is not None and committed.reservation_id not in self.leg_jobs:
-            spec = held.bound(committed.reservation_id, contacts)
-            view = self.queue(spec, committed.owner)
-            self.leg_jobs[committed.reservation_id] = view.job_id
+    def bind_held_job(self, hold_id: str, leg: Reservation, contacts: dict[str, str]) -> None:
+        """What came with a hold waits for its leg from now on, once; in place of what waited for
+        the leg before it was changed.
+        """
+        held = self.held_jobs.pop(hold_id, None)
+        if held is None:
+            return
+        spec = held.bound(leg.reservation_id, contacts)
+        known = self.leg_jobs.get(leg.reservation_id)
+        if known is not None and self.jobs[known].state is JobState.QUEUED:
+            self.jobs[known] = replace(self.jobs[known], spec=spec)
+        else:
+            self.leg_jobs[leg.reservation_id] = self.queue(spec, leg.owner).job_id
 
     def with_job(self, entry: Reservation) -> Reservation:
         """As its owner is shown it."""
