@@ -232,7 +232,10 @@ class TravelAgent:
                 itinerary = await work.finish(answer.itinerary, sent=staged)
                 if log.story.staged != staged:
                     answer = replace(answer, done=f"{answer.done}; sent its files")
-                itinerary = await Relay(trip=trip, work=work).bring_now(itinerary)
+                itinerary, names = await Relay(trip=trip, work=work).bring_now(itinerary)
+                if names:
+                    told = f"{answer.done}; brought the input of {', '.join(names)}"
+                    answer = replace(answer, done=told)
                 jobs = {leg.name: leg.job_id for leg in itinerary.legs}
                 if jobs != {leg.name: leg.job_id for leg in answer.itinerary.legs}:
                     answer = replace(answer, done=f"{answer.done}; queued its jobs")

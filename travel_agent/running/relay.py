@@ -40,20 +40,28 @@ class Relay:
     trip: TripContext
     work: LegWork
 
-    async def bring_now(self, itinerary: Itinerary) -> Itinerary:
-        """Bring every input that is there already (``gur resume``)."""
+    async def bring_now(self, itinerary: Itinerary) -> tuple[Itinerary, list[str]]:
+        """Bring every input that is there already (``gur resume``); the trip as it is then, and the
+        stages whose inputs were brought.
+        """
+        names = []
         for leg in self._pending(itinerary):
+            if leg.job_id is not None and not await self._is_queued(leg):
+                continue
             brought = await self._bring(itinerary, leg, may_wait=False)
             if brought is None:
                 break
+            names.append(leg.name)
             itinerary = itinerary.with_leg(brought)
-        return itinerary
+        return itinerary, names
 
     async def bring_in_time(self, itinerary: Itinerary) -> AsyncIterator[LegOutput | LegChange]:
         """Bring each input as soon as the stage before has ended, and follow the jobs that are
         queued with them (``gur watch``); others are followed from the beginning.
         """
         for leg in self._pending(itinerary):
+            if leg.job_id is not None and not await self._is_queued(leg):
+                continue
             brought = await self._bring(itinerary, leg, may_wait=True)
             if brought is None:
                 return
@@ -85,8 +93,6 @@ class Relay:
         assert before is not None, "only stages with one before them are pending"
         if before.job_id is None:
             return None
-        if leg.job_id is not None and not await self._is_queued(leg):
-            return leg
         state = await self._end_of(before, may_wait=may_wait)
         if state is not JobState.COMPLETED:
             why = (

@@ -75,7 +75,14 @@ async def report(
 
 async def _look_at_legs(trip: TripContext, itinerary: Itinerary) -> list[LegLook]:
     """What the sites' books say of every leg."""
-    looks = (look_at(leg, trip.destinations[leg.machine]) for leg in itinerary.legs)
+    looks = (
+        look_at(
+            leg,
+            trip.destinations[leg.machine],
+            runs=trip.metajob.task_for(leg.machine, leg.name) is not None,
+        )
+        for leg in itinerary.legs
+    )
     return await asyncio.gather(*looks)
 
 
