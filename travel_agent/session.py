@@ -116,6 +116,7 @@ class GridSession:
             log=log,
             clock=self.clock,
             inputs=LocalInputs(base),
+            ids=self.ids,
             tell=listener,
         )
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gridtravel.agents.journal.events import JobAccepted, JobBound, ReservationBound
+from gridtravel.agents.journal.events import JobAccepted, JobBound, ReservationBound, TripRegistered
 from gridtravel.agents.ports.access import account_of, is_mine, may_take, require_login
 from gridtravel.agents.ports.calendar_port import CalendarEndpoint
 from gridtravel.agents.ports.orders import carry_out, set_system_reservation
@@ -19,6 +19,7 @@ from gridtravel.gridcore.jobs.handovers import HandoverGrant
 from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
+from gridtravel.gridcore.trips.registers import register_of_race
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.local_sched.reservations.user_reservations import SYSTEM_OWNER
 from gridtravel.local_sched.resource_managers.base import OutputStream
@@ -117,6 +118,13 @@ class SiteEndpoint:
         job = self._refuse(asked, owner) or accepted(core, asked, owner)
         if isinstance(job, Decline):
             return job
+        registering: tuple[TripRegistered, ...] = ()
+        if asked.race is not None:
+            race = register_of_race(asked.race, owner)
+            named = core.trips.registering(race, core.clock.now())
+            if isinstance(named, Decline):
+                return named
+            registering = named
         job_id = job.job_id
         event = JobAccepted(
             job_id=job_id,
@@ -125,7 +133,7 @@ class SiteEndpoint:
             at=job.submitted_at,
             class_name=job.class_name,
         )
-        ticket = core.record([event])
+        ticket = core.record([*registering, event])
         core.runner.queue(job_id)
         await ticket.durable()
         return core.view(job_id)

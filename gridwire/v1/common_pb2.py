@@ -24,47 +24,51 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18gridwire/v1/common.proto\x12\x0bgridwire.v1\"&\n\x08Interval\x12\r\n\x05start\x18\x01 \x01(\x03\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x03\"\x89\x01\n\x07TripRef\x12\x0f\n\x07trip_id\x18\x01 \x01(\t\x12\x0b\n\x03leg\x18\x02 \x01(\t\x12\x14\n\x0cparticipants\x18\x03 \x03(\t\x12(\n\tacceptors\x18\x04 \x03(\x0b\x32\x15.gridwire.v1.Acceptor\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x03\x12\x0f\n\x07\x65nds_at\x18\x06 \x01(\x03\"*\n\x08\x41\x63\x63\x65ptor\x12\x0c\n\x04site\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\"5\n\x08Manifest\x12)\n\x08\x63ontacts\x18\x01 \x03(\x0b\x32\x17.gridwire.v1.LegContact\"*\n\nLegContact\x12\x0b\n\x03leg\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontact\x18\x02 \x01(\t\"\xf4\x02\n\x12ReservationRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x63\x63ount\x18\x02 \x01(\t\x12\x11\n\tnodes_min\x18\x03 \x01(\x03\x12\x11\n\tnodes_max\x18\x04 \x01(\x03\x12\x12\n\nduration_s\x18\x05 \x01(\x03\x12\x16\n\x0e\x65\x61rliest_start\x18\x06 \x01(\x03\x12\x12\n\nlatest_end\x18\x07 \x01(\x03\x12\x10\n\x08\x66\x65\x61tures\x18\x08 \x03(\t\x12 \n\x13\x62udget_millicredits\x18\t \x01(\x03H\x00\x88\x01\x01\x12\x19\n\x11start_may_advance\x18\n \x01(\x08\x12\x14\n\x0cnotify_email\x18\x0b \x01(\t\x12\"\n\x04trip\x18\x0c \x01(\x0b\x32\x14.gridwire.v1.TripRef\x12\x10\n\x08replaces\x18\r \x01(\t\x12\x13\n\x0b\x62\x65neficiary\x18\x0e \x01(\t\x12\x0b\n\x03via\x18\x0f \x03(\tB\x16\n\x14_budget_millicredits\"0\n\x0f\x43\x61lendarVersion\x12\r\n\x05\x65poch\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x03\"s\n\x05Offer\x12\r\n\x05start\x18\x01 \x01(\x03\x12\x13\n\x0bstart_until\x18\x02 \x01(\x03\x12\r\n\x05nodes\x18\x03 \x01(\x03\x12\x16\n\x0eresource_class\x18\x04 \x01(\t\x12\x1f\n\x17unit_price_millicredits\x18\x05 \x01(\x03\"v\n\x0c\x41vailability\x12\"\n\x06offers\x18\x01 \x03(\x0b\x32\x12.gridwire.v1.Offer\x12-\n\x07version\x18\x02 \x01(\x0b\x32\x1c.gridwire.v1.CalendarVersion\x12\x13\n\x0bknown_until\x18\x03 \x01(\x03\"\x9c\x01\n\x07\x44\x65\x63line\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x15\n\x08\x65\x61rliest\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\tnodes_now\x18\x04 \x01(\x03\x12\x0c\n\x04site\x18\x05 \x01(\t\x12-\n\x07summary\x18\x06 \x01(\x0b\x32\x1c.gridwire.v1.CalendarSummaryB\x0b\n\t_earliest\"i\n\x0fReservationPart\x12\x0c\n\x04site\x18\x01 \x01(\t\x12\x16\n\x0ereservation_id\x18\x02 \x01(\t\x12\r\n\x05nodes\x18\x03 \x01(\x03\x12\x10\n\x08\x65ndpoint\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontact\x18\x05 \x01(\t\"\xb8\x03\n\x0bReservation\x12\x16\n\x0ereservation_id\x18\x01 \x01(\t\x12\x0c\n\x04site\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x30\n\x07request\x18\x04 \x01(\x0b\x32\x1f.gridwire.v1.ReservationRequest\x12\x16\n\x0eresource_class\x18\x05 \x01(\t\x12\r\n\x05nodes\x18\x06 \x01(\x03\x12\'\n\x08interval\x18\x07 \x01(\x0b\x32\x15.gridwire.v1.Interval\x12,\n\x05state\x18\x08 \x01(\x0e\x32\x1d.gridwire.v1.ReservationState\x12\x12\n\ncreated_at\x18\t \x01(\x03\x12\x1a\n\x12price_millicredits\x18\n \x01(\x03\x12\x1d\n\x10hold_remaining_s\x18\x0b \x01(\x03H\x00\x88\x01\x01\x12\x0f\n\x07\x63ontact\x18\x0c \x01(\t\x12+\n\x05parts\x18\r \x03(\x0b\x32\x1c.gridwire.v1.ReservationPart\x12\x12\n\ngranted_by\x18\x0e \x01(\t\x12\x0e\n\x06job_id\x18\x0f \x01(\tB\x13\n\x11_hold_remaining_s\"P\n\x0bSummarySlot\x12\r\n\x05start\x18\x01 \x01(\x03\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x03\x12\x10\n\x08\x66ree_min\x18\x03 \x01(\x03\x12\x13\n\x0b\x66ree_node_s\x18\x04 \x01(\x03\"i\n\x0c\x43lassSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x02 \x01(\x03\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12\'\n\x05slots\x18\x04 \x03(\x0b\x32\x18.gridwire.v1.SummarySlot\"\xad\x01\n\x0f\x43\x61lendarSummary\x12\x0c\n\x04site\x18\x01 \x01(\t\x12-\n\x07version\x18\x02 \x01(\x0b\x32\x1c.gridwire.v1.CalendarVersion\x12\r\n\x05\x61s_of\x18\x03 \x01(\x03\x12*\n\x07\x63lasses\x18\x04 \x03(\x0b\x32\x19.gridwire.v1.ClassSummary\x12\"\n\x1amillicredits_per_node_hour\x18\x05 \x01(\x03\"\xb3\x01\n\x0cSummaryDelta\x12\x0c\n\x04site\x18\x01 \x01(\t\x12+\n\x05since\x18\x02 \x01(\x0b\x32\x1c.gridwire.v1.CalendarVersion\x12-\n\x07version\x18\x03 \x01(\x0b\x32\x1c.gridwire.v1.CalendarVersion\x12\r\n\x05\x61s_of\x18\x04 \x01(\x03\x12*\n\x07\x63lasses\x18\x05 \x03(\x0b\x32\x19.gridwire.v1.ClassSummary\"z\n\x14ReservationOrDecline\x12/\n\x0breservation\x18\x01 \x01(\x0b\x32\x18.gridwire.v1.ReservationH\x00\x12\'\n\x07\x64\x65\x63line\x18\x02 \x01(\x0b\x32\x14.gridwire.v1.DeclineH\x00\x42\x08\n\x06\x61nswer*\xf4\x01\n\x10ReservationState\x12!\n\x1dRESERVATION_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16RESERVATION_STATE_HELD\x10\x01\x12\x1f\n\x1bRESERVATION_STATE_COMMITTED\x10\x02\x12\x1e\n\x1aRESERVATION_STATE_RELEASED\x10\x03\x12\x1d\n\x19RESERVATION_STATE_EXPIRED\x10\x04\x12 \n\x1cRESERVATION_STATE_SUPERSEDED\x10\x05\x12\x1f\n\x1bRESERVATION_STATE_COMPLETED\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18gridwire/v1/common.proto\x12\x0bgridwire.v1\"&\n\x08Interval\x12\r\n\x05start\x18\x01 \x01(\x03\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x03\"\xe3\x01\n\x07TripRef\x12\x0f\n\x07trip_id\x18\x01 \x01(\t\x12\x0b\n\x03leg\x18\x02 \x01(\t\x12\x14\n\x0cparticipants\x18\x03 \x03(\t\x12(\n\tacceptors\x18\x04 \x03(\x0b\x32\x15.gridwire.v1.Acceptor\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x03\x12\x0f\n\x07\x65nds_at\x18\x06 \x01(\x03\x12\r\n\x05nonce\x18\x07 \x01(\t\x12\"\n\x04legs\x18\x08 \x03(\x0b\x32\x14.gridwire.v1.TripLeg\x12%\n\x05\x62\x65gin\x18\t \x01(\x0e\x32\x16.gridwire.v1.TripBegin\"3\n\x07TripLeg\x12\x0b\n\x03leg\x18\x01 \x01(\t\x12\x0c\n\x04site\x18\x02 \x01(\t\x12\r\n\x05start\x18\x03 \x01(\x03\"*\n\x08\x41\x63\x63\x65ptor\x12\x0c\n\x04site\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\"5\n\x08Manifest\x12)\n\x08\x63ontacts\x18\x01 \x03(\x0b\x32\x17.gridwire.v1.LegContact\"*\n\nLegContact\x12\x0b\n\x03leg\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontact\x18\x02 \x01(\t\"\xf4\x02\n\x12ReservationRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x63\x63ount\x18\x02 \x01(\t\x12\x11\n\tnodes_min\x18\x03 \x01(\x03\x12\x11\n\tnodes_max\x18\x04 \x01(\x03\x12\x12\n\nduration_s\x18\x05 \x01(\x03\x12\x16\n\x0e\x65\x61rliest_start\x18\x06 \x01(\x03\x12\x12\n\nlatest_end\x18\x07 \x01(\x03\x12\x10\n\x08\x66\x65\x61tures\x18\x08 \x03(\t\x12 \n\x13\x62udget_millicredits\x18\t \x01(\x03H\x00\x88\x01\x01\x12\x19\n\x11start_may_advance\x18\n \x01(\x08\x12\x14\n\x0cnotify_email\x18\x0b \x01(\t\x12\"\n\x04trip\x18\x0c \x01(\x0b\x32\x14.gridwire.v1.TripRef\x12\x10\n\x08replaces\x18\r \x01(\t\x12\x13\n\x0b\x62\x65neficiary\x18\x0e \x01(\t\x12\x0b\n\x03via\x18\x0f \x03(\tB\x16\n\x14_budget_millicredits\"0\n\x0f\x43\x61lendarVersion\x12\r\n\x05\x65poch\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x03\"s\n\x05Offer\x12\r\n\x05start\x18\x01 \x01(\x03\x12\x13\n\x0bstart_until\x18\x02 \x01(\x03\x12\r\n\x05nodes\x18\x03 \x01(\x03\x12\x16\n\x0eresource_class\x18\x04 \x01(\t\x12\x1f\n\x17unit_price_millicredits\x18\x05 \x01(\x03\"v\n\x0c\x41vailability\x12\"\n\x06offers\x18\x01 \x03(\x0b\x32\x12.gridwire.v1.Offer\x12-\n\x07version\x18\x02 \x01(\x0b\x32\x1c.gridwire.v1.CalendarVersion\x12\x13\n\x0bknown_until\x18\x03 \x01(\x03\"\x9c\x01\n\x07\x44\x65\x63line\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x15\n\x08\x65\x61rliest\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\tnodes_now\x18\x04 \x01(\x03\x12\x0c\n\x04site\x18\x05 \x01(\t\x12-\n\x07summary\x18\x06 \x01(\x0b\x32\x1c.gridwire.v1.CalendarSummaryB\x0b\n\t_earliest\"i\n\x0fReservationPart\x12\x0c\n\x04site\x18\x01 \x01(\t\x12\x16\n\x0ereservation_id\x18\x02 \x01(\t\x12\r\n\x05nodes\x18\x03 \x01(\x03\x12\x10\n\x08\x65ndpoint\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontact\x18\x05 \x01(\t\"\xb8\x03\n\x0bReservation\x12\x16\n\x0ereservation_id\x18\x01 \x01(\t\x12\x0c\n\x04site\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x30\n\x07request\x18\x04 \x01(\x0b\x32\x1f.gridwire.v1.ReservationRequest\x12\x16\n\x0eresource_class\x18\x05 \x01(\t\x12\r\n\x05nodes\x18\x06 \x01(\x03\x12\'\n\x08interval\x18\x07 \x01(\x0b\x32\x15.gridwire.v1.Interval\x12,\n\x05state\x18\x08 \x01(\x0e\x32\x1d.gridwire.v1.ReservationState\x12\x12\n\ncreated_at\x18\t \x01(\x03\x12\x1a\n\x12price_millicredits\x18\n \x01(\x03\x12\x1d\n\x10hold_remaining_s\x18\x0b \x01(\x03H\x00\x88\x01\x01\x12\x0f\n\x07\x63ontact\x18\x0c \x01(\t\x12+\n\x05parts\x18\r \x03(\x0b\x32\x1c.gridwire.v1.ReservationPart\x12\x12\n\ngranted_by\x18\x0e \x01(\t\x12\x0e\n\x06job_id\x18\x0f \x01(\tB\x13\n\x11_hold_remaining_s\"P\n\x0bSummarySlot\x12\r\n\x05start\x18\x01 \x01(\x03\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x03\x12\x10\n\x08\x66ree_min\x18\x03 \x01(\x03\x12\x13\n\x0b\x66ree_node_s\x18\x04 \x01(\x03\"i\n\x0c\x43lassSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x02 \x01(\x03\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12\'\n\x05slots\x18\x04 \x03(\x0b\x32\x18.gridwire.v1.SummarySlot\"\xad\x01\n\x0f\x43\x61lendarSummary\x12\x0c\n\x04site\x18\x01 \x01(\t\x12-\n\x07version\x18\x02 \x01(\x0b\x32\x1c.gridwire.v1.CalendarVersion\x12\r\n\x05\x61s_of\x18\x03 \x01(\x03\x12*\n\x07\x63lasses\x18\x04 \x03(\x0b\x32\x19.gridwire.v1.ClassSummary\x12\"\n\x1amillicredits_per_node_hour\x18\x05 \x01(\x03\"\xb3\x01\n\x0cSummaryDelta\x12\x0c\n\x04site\x18\x01 \x01(\t\x12+\n\x05since\x18\x02 \x01(\x0b\x32\x1c.gridwire.v1.CalendarVersion\x12-\n\x07version\x18\x03 \x01(\x0b\x32\x1c.gridwire.v1.CalendarVersion\x12\r\n\x05\x61s_of\x18\x04 \x01(\x03\x12*\n\x07\x63lasses\x18\x05 \x03(\x0b\x32\x19.gridwire.v1.ClassSummary\"z\n\x14ReservationOrDecline\x12/\n\x0breservation\x18\x01 \x01(\x0b\x32\x18.gridwire.v1.ReservationH\x00\x12\'\n\x07\x64\x65\x63line\x18\x02 \x01(\x0b\x32\x14.gridwire.v1.DeclineH\x00\x42\x08\n\x06\x61nswer*U\n\tTripBegin\x12\x1a\n\x16TRIP_BEGIN_UNSPECIFIED\x10\x00\x12\x13\n\x0fTRIP_BEGIN_EACH\x10\x01\x12\x17\n\x13TRIP_BEGIN_TOGETHER\x10\x02*\xf4\x01\n\x10ReservationState\x12!\n\x1dRESERVATION_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16RESERVATION_STATE_HELD\x10\x01\x12\x1f\n\x1bRESERVATION_STATE_COMMITTED\x10\x02\x12\x1e\n\x1aRESERVATION_STATE_RELEASED\x10\x03\x12\x1d\n\x19RESERVATION_STATE_EXPIRED\x10\x04\x12 \n\x1cRESERVATION_STATE_SUPERSEDED\x10\x05\x12\x1f\n\x1bRESERVATION_STATE_COMPLETED\x10\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'gridwire.v1.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RESERVATIONSTATE']._serialized_start=2407
-  _globals['_RESERVATIONSTATE']._serialized_end=2651
+  _globals['_TRIPBEGIN']._serialized_start=2549
+  _globals['_TRIPBEGIN']._serialized_end=2634
+  _globals['_RESERVATIONSTATE']._serialized_start=2637
+  _globals['_RESERVATIONSTATE']._serialized_end=2881
   _globals['_INTERVAL']._serialized_start=41
   _globals['_INTERVAL']._serialized_end=79
   _globals['_TRIPREF']._serialized_start=82
-  _globals['_TRIPREF']._serialized_end=219
-  _globals['_ACCEPTOR']._serialized_start=221
-  _globals['_ACCEPTOR']._serialized_end=263
-  _globals['_MANIFEST']._serialized_start=265
-  _globals['_MANIFEST']._serialized_end=318
-  _globals['_LEGCONTACT']._serialized_start=320
-  _globals['_LEGCONTACT']._serialized_end=362
-  _globals['_RESERVATIONREQUEST']._serialized_start=365
-  _globals['_RESERVATIONREQUEST']._serialized_end=737
-  _globals['_CALENDARVERSION']._serialized_start=739
-  _globals['_CALENDARVERSION']._serialized_end=787
-  _globals['_OFFER']._serialized_start=789
-  _globals['_OFFER']._serialized_end=904
-  _globals['_AVAILABILITY']._serialized_start=906
-  _globals['_AVAILABILITY']._serialized_end=1024
-  _globals['_DECLINE']._serialized_start=1027
-  _globals['_DECLINE']._serialized_end=1183
-  _globals['_RESERVATIONPART']._serialized_start=1185
-  _globals['_RESERVATIONPART']._serialized_end=1290
-  _globals['_RESERVATION']._serialized_start=1293
-  _globals['_RESERVATION']._serialized_end=1733
-  _globals['_SUMMARYSLOT']._serialized_start=1735
-  _globals['_SUMMARYSLOT']._serialized_end=1815
-  _globals['_CLASSSUMMARY']._serialized_start=1817
-  _globals['_CLASSSUMMARY']._serialized_end=1922
-  _globals['_CALENDARSUMMARY']._serialized_start=1925
-  _globals['_CALENDARSUMMARY']._serialized_end=2098
-  _globals['_SUMMARYDELTA']._serialized_start=2101
-  _globals['_SUMMARYDELTA']._serialized_end=2280
-  _globals['_RESERVATIONORDECLINE']._serialized_start=2282
-  _globals['_RESERVATIONORDECLINE']._serialized_end=2404
+  _globals['_TRIPREF']._serialized_end=309
+  _globals['_TRIPLEG']._serialized_start=311
+  _globals['_TRIPLEG']._serialized_end=362
+  _globals['_ACCEPTOR']._serialized_start=364
+  _globals['_ACCEPTOR']._serialized_end=406
+  _globals['_MANIFEST']._serialized_start=408
+  _globals['_MANIFEST']._serialized_end=461
+  _globals['_LEGCONTACT']._serialized_start=463
+  _globals['_LEGCONTACT']._serialized_end=505
+  _globals['_RESERVATIONREQUEST']._serialized_start=508
+  _globals['_RESERVATIONREQUEST']._serialized_end=880
+  _globals['_CALENDARVERSION']._serialized_start=882
+  _globals['_CALENDARVERSION']._serialized_end=930
+  _globals['_OFFER']._serialized_start=932
+  _globals['_OFFER']._serialized_end=1047
+  _globals['_AVAILABILITY']._serialized_start=1049
+  _globals['_AVAILABILITY']._serialized_end=1167
+  _globals['_DECLINE']._serialized_start=1170
+  _globals['_DECLINE']._serialized_end=1326
+  _globals['_RESERVATIONPART']._serialized_start=1328
+  _globals['_RESERVATIONPART']._serialized_end=1433
+  _globals['_RESERVATION']._serialized_start=1436
+  _globals['_RESERVATION']._serialized_end=1876
+  _globals['_SUMMARYSLOT']._serialized_start=1878
+  _globals['_SUMMARYSLOT']._serialized_end=1958
+  _globals['_CLASSSUMMARY']._serialized_start=1960
+  _globals['_CLASSSUMMARY']._serialized_end=2065
+  _globals['_CALENDARSUMMARY']._serialized_start=2068
+  _globals['_CALENDARSUMMARY']._serialized_end=2241
+  _globals['_SUMMARYDELTA']._serialized_start=2244
+  _globals['_SUMMARYDELTA']._serialized_end=2423
+  _globals['_RESERVATIONORDECLINE']._serialized_start=2425
+  _globals['_RESERVATIONORDECLINE']._serialized_end=2547
 # @@protoc_insertion_point(module_scope)

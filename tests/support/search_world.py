@@ -23,6 +23,7 @@ from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.ports import ClassDescription, SiteDescription
 from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob, UsagePattern
 from gridtravel.gridio.system.clock import Clock, ManualClock
+from gridtravel.gridio.system.ids import SeededIds
 from gridtravel.travel_agent.local_files import LocalInputs
 from gridtravel.travel_agent.log.events import ProbesAsked, TripLogEvent
 from gridtravel.travel_agent.log.trip_log import TripLog, TripStory
@@ -197,6 +198,7 @@ def a_context(
         log=log or LogPage(),
         clock=clock or PatientClock(NOW),
         inputs=LocalInputs(Path()),
+        ids=SeededIds(1),
     )
 
 

@@ -122,7 +122,7 @@ async def change_trip(
         )
     except (Exception, asyncio.CancelledError):
         amendment = amending.story.amendment
-        if amendment is not None and not amendment.attempt:
+        if amendment is not None and not amendment.attempt.number:
             await _give_up(amending)
         raise
     if decline is not None:

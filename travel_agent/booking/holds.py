@@ -19,6 +19,7 @@ from gridtravel.gridcore.trips.manifests import Manifest
 from gridtravel.gridcore.trips.planning import Plan, PlannedLeg
 from gridtravel.travel_agent.booking.outcome import OutcomeOpenError
 from gridtravel.travel_agent.log.events import AskedLeg, HoldsAsked, HoldsLetGo
+from gridtravel.travel_agent.log.trip_log import Attempt
 from gridtravel.travel_agent.news import News, Step
 from gridtravel.travel_agent.running.jobs import LegWork
 from gridtravel.travel_agent.search.sweep import hold_request
@@ -42,17 +43,16 @@ class LegHolds:
         """What goes with the holds, and into them."""
 
     async def hold_all(
-        self, plan: Plan, attempt: int
+        self, plan: Plan, attempt: Attempt
     ) -> tuple[dict[str, Reservation], dict[str, Decline]]:
         """Ask for every leg at once; what was granted and what was refused, by leg."""
         names = [leg.name for leg in plan.legs]
         asked = self._trip.asked(plan, attempt)
         jobs = [await self.work.held_job(leg, asked) for leg in asked]
-        await self._trip.log.write(HoldsAsked(attempt=attempt, legs=asked))
-        acceptors = self._trip.acceptors(asked)
+        await self._trip.log.write(HoldsAsked(attempt=attempt.number, legs=asked))
         answers = await asyncio.gather(
             *(
-                self._hold(leg, self._trip.trip_ref(leg.name, attempt, asked, acceptors), job)
+                self._hold(leg, self._trip.trip_ref(leg.name, attempt, asked), job)
                 for leg, job in zip(asked, jobs, strict=True)
             ),
             return_exceptions=True,
@@ -65,7 +65,7 @@ class LegHolds:
         refusals = {n: a for n, a in zip(names, answers, strict=True) if isinstance(a, Decline)}
         for name, refusal in refusals.items():
             self._trip.tell(
-                News(step=Step.DECLINED, place=name, text=refusal.message, attempt=attempt)
+                News(step=Step.DECLINED, place=name, text=refusal.message, attempt=attempt.number)
             )
         return held, refusals
 
@@ -102,7 +102,7 @@ class LegHolds:
                 News(step=Step.NOTE, place=leg.name, text=f"the hold will expire: {fault}")
             )
 
-    async def let_go(self, plan: Plan, held: Mapping[str, Reservation], attempt: int) -> None:
+    async def let_go(self, plan: Plan, held: Mapping[str, Reservation], attempt: Attempt) -> None:
         """Release the holds of an attempt that failed. A site out of reach lets go by itself."""
 
         async def release(leg: PlannedLeg, reservation: Reservation) -> None:
@@ -119,7 +119,7 @@ class LegHolds:
         await asyncio.gather(
             *(release(each, held[each.name]) for each in plan.legs if each.name in held)
         )
-        await self._trip.log.write(HoldsLetGo(attempt=attempt))
+        await self._trip.log.write(HoldsLetGo(attempt=attempt.number))
 
     async def commit_leg(
         self, leg: Leg, *, is_decided: bool, manifest: Manifest
