@@ -127,6 +127,7 @@ class AgentCore:
             own_port=own_calendar,
             record=self.record,
             released=lambda leg, reason: self.runner.reservation_ended(leg, reason),
+            ready=self.leg_is_ready,
         )
         self.runner = JobRunner(
             calendar=parts.calendar,

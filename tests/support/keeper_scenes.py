@@ -86,7 +86,7 @@ def a_keeper(
 ) -> SiteTrips:
     """The trips of ``calendar``'s site, which is no acceptor and reaches these."""
 
-    def record(events: Any) -> Any:
+    def record(events: Any, *, manifest: Any = None) -> Any:
         for event in events:
             if isinstance(event, TripEvent):
                 trips.apply(event)
@@ -115,6 +115,7 @@ def a_keeper(
         own_port=own_port,
         record=record,
         released=released,
+        ready=lambda _: True,
     )
     return trips
 

@@ -75,13 +75,15 @@ trips = st.builds(
 )
 ballots = st.builds(Ballot, st.integers(1, 1000), ids)
 outcomes = st.sampled_from(Outcome)
+manifests = st.dictionaries(ids, st.just("gate.example.org:7101"), max_size=3).map(
+    lambda contacts: Manifest(contacts=tuple(contacts.items()))
+)
 vote_questions = st.one_of(
     st.builds(
         VoteQuestion,
         instance=ids,
         phase=st.just(Phase.PREPARE),
         ballot=ballots,
-        keep_until=instants,
     ),
     st.builds(
         VoteQuestion,
@@ -89,7 +91,13 @@ vote_questions = st.one_of(
         phase=st.just(Phase.ACCEPT),
         ballot=ballots,
         outcome=outcomes,
-        keep_until=instants,
+    ),
+    st.builds(
+        VoteQuestion,
+        instance=ids,
+        phase=st.just(Phase.ACCEPT),
+        outcome=st.just(Outcome.COMMIT),
+        manifest=manifests,
     ),
     st.builds(VoteQuestion, instance=ids, phase=st.just(Phase.LEARN)),
 )
@@ -98,7 +106,7 @@ vote_answers = st.builds(
     acceptor=ids,
     is_granted=st.booleans(),
     promised=ballots,
-    vote=st.none() | st.builds(Vote, ballot=ballots, outcome=outcomes),
+    vote=st.none() | st.builds(Vote, ballot=ballots, outcome=outcomes, manifest=manifests),
 )
 
 
@@ -305,10 +313,6 @@ inputs = st.lists(input_files, max_size=3, unique_by=lambda each: each.path).map
 
 grants = st.builds(
     HandoverGrant, leg=ids, site=ids, paths=st.lists(paths_to_hand, max_size=2).map(tuple)
-)
-
-manifests = st.dictionaries(ids, st.just("gate.example.org:7101"), max_size=3).map(
-    lambda contacts: Manifest(contacts=tuple(contacts.items()))
 )
 
 races = st.builds(

@@ -18,10 +18,12 @@ import pytest
 
 from gridtravel.gridcore.booking.reservations import (
     Acceptor,
+    Begin,
     Decline,
     DeclineRule,
     Reservation,
     ReservationState,
+    TripLeg,
     TripRef,
 )
 from gridtravel.gridcore.callers import Caller
@@ -339,3 +341,31 @@ async def test_files_are_for_reservations(tmp_path: Path) -> None:
     async with a_site(tmp_path) as world:
         with pytest.raises(InputError):
             await world.desk().submit(a_job(an_input(), nodes=NODES).spec)
+
+
+@pytest.mark.parametrize("is_sent", [True, False], ids=["all is there", "an input is missing"])
+async def test_a_leg_that_is_not_ready_does_not_begin_with_the_others(
+    tmp_path: Path, is_sent: bool
+) -> None:
+    """Where all legs begin together, a site says that its leg is ready when the job's inputs are
+    there; without that word none begins, and the nodes are free.
+    """
+    trip = replace(
+        TRIP,
+        participants=("lab",),
+        acceptors=(Acceptor(site="lab", endpoint="lab:1"),),
+        legs=(TripLeg(site="lab", leg="lab", start=START),),
+        begin=Begin.TOGETHER,
+        ends_at=START + 60,
+    )
+    async with a_site(tmp_path) as world, world.agent.background.open():
+        held = await hold(world, a_job(an_input()), trip=trip)
+        kept = await commit(world, held)
+        if is_sent:
+            await put(world, held.reservation_id, "in.dat", b"42")
+        await world.pass_time(START + 8 - NOW)
+        view, leg = world.view(kept.job_id), world.agent.calendar.get(held.reservation_id)
+        if is_sent:
+            assert (view.state, leg.state) == (JobState.RUNNING, ReservationState.COMMITTED)
+        else:
+            assert (view.state, leg.state) == (JobState.CANCELLED, ReservationState.RELEASED)

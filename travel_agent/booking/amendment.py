@@ -214,8 +214,9 @@ class TripAmendment:
         """
         trip = self._trip_as(amendment.metajob_json)
         legs, attempt = amendment.legs, amendment.attempt
+        manifest = trip.manifest(legs)
         if wish is Outcome.COMMIT:
-            outcome = await commit_or_learn(trip, attempt)
+            outcome = await commit_or_learn(trip, attempt, manifest)
         else:
             outcome = await give_up_or_learn(trip, attempt)
         if outcome is Outcome.ABORT:
@@ -227,7 +228,6 @@ class TripAmendment:
             await self._undo(amendment, self._log.story.message or CANCELLED)
             return None
         holds = LegHolds(trip)
-        manifest = trip.manifest(legs)
         answers = await asyncio.gather(
             *(holds.commit_leg(leg, is_decided=True, manifest=manifest) for leg in legs)
         )

@@ -107,11 +107,11 @@ class Booking:
         """Decide a trip whose legs are all held, and commit every leg; or undo all when it was
         decided otherwise. Saying it again, after a crash as well, leads to the same end.
         """
-        outcome = await commit_or_learn(self.trip, attempt)
+        manifest = self.trip.manifest(itinerary.legs)
+        outcome = await commit_or_learn(self.trip, attempt, manifest)
         if outcome is Outcome.ABORT:
             message = "the holds' lifetime ended before the trip was decided"
             return await self.undo(itinerary, Decline(rule=DeclineRule.CHANGED, message=message))
-        manifest = self.trip.manifest(itinerary.legs)
         outcomes = await asyncio.gather(
             *(
                 self._holds.commit_leg(leg, is_decided=bool(attempt.acceptors), manifest=manifest)
