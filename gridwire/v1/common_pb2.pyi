@@ -74,12 +74,14 @@ class TripLeg(_message.Message):
     def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., start: _Optional[int] = ...) -> None: ...
 
 class Acceptor(_message.Message):
-    __slots__ = ("site", "endpoint")
+    __slots__ = ("site", "endpoint", "card")
     SITE_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CARD_FIELD_NUMBER: _ClassVar[int]
     site: str
     endpoint: str
-    def __init__(self, site: _Optional[str] = ..., endpoint: _Optional[str] = ...) -> None: ...
+    card: str
+    def __init__(self, site: _Optional[str] = ..., endpoint: _Optional[str] = ..., card: _Optional[str] = ...) -> None: ...
 
 class Manifest(_message.Message):
     __slots__ = ("contacts",)

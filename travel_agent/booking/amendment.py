@@ -86,6 +86,7 @@ class TripAmendment:
         refusal = self._refuse(wanted)
         if refusal is not None:
             return refusal
+        await self._session.meet(wanted)
         text = metajob_to_json(wanted)
         await self._log.write(
             AmendmentOpened(metajob_json=text, reason=reason, base=whole_path(base))
@@ -139,6 +140,8 @@ class TripAmendment:
             plan = await search.propose()
             if isinstance(plan, Decline):
                 return plan
+            if lacking := trip.without_keeper(plan):
+                return lacking
             if not may_leave_keepers and (kept := self._leaves_keepers(plan, trip)):
                 return kept
             self._tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=number))
@@ -190,6 +193,7 @@ class TripAmendment:
                 legs=tuple(legs),
                 acceptors=attempt.acceptors,
                 nonce=attempt.nonce,
+                asked_at=attempt.asked_at,
             )
         )
         self._tell(News(step=Step.DECIDED, text="every leg is held", attempt=attempt.number))

@@ -46,20 +46,21 @@ async def set_out(
     destinations = session.destinations(metajob)
     check_search(session.config.search, metajob, destinations)
     check_files(metajob, destinations, base)
+    session.check_keepers(metajob)
     await session.check_logins(destinations)
+    await session.meet(metajob)
     log = JournaledTripLog(session.journals.create(trip_id), session.clock)
     try:
-        await log.write(
-            TripOpened(
-                trip_id=trip_id,
-                name=metajob.name,
-                metajob_json=metajob_to_json(metajob),
-                base=whole_path(base),
-            )
-        )
         trip = session.trip(trip_id, metajob, log, listener, base=base)
         booking = Booking(trip, search=session.config.search)
+        opened = TripOpened(
+            trip_id=trip_id,
+            name=metajob.name,
+            metajob_json=metajob_to_json(metajob),
+            base=whole_path(base),
+        )
         try:
+            await log.write(opened)
             itinerary = await booking.book()
             if itinerary.state is TripState.BOOKED:
                 itinerary = await booking.work.finish(itinerary)
@@ -87,6 +88,8 @@ async def ask_only(session: GridSession, metajob: Metajob, listener: Listener) -
             hint="`gur book` queues them; leave race out for the earliest reservation",
         )
     check_search(session.config.search, metajob, session.destinations(metajob))
+    session.check_keepers(metajob)
+    await session.meet(metajob)
     trip_id = session.ids.new_id("quote")
     trip = session.trip(trip_id, metajob, ForgetfulLog(), listener, base=Path())
     booking = Booking(trip, search=session.config.search)
