@@ -22,7 +22,7 @@ from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
 from gridtravel.gridio.system.notify import Notifier
-from gridtravel.travel_agent.booking.amend import Changed, TripChange, amend, requeue_jobs
+from gridtravel.travel_agent.booking.amend import Changed, TripChange, amend
 from gridtravel.travel_agent.booking.amendment import TripAmendment
 from gridtravel.travel_agent.booking.book import ask_only, set_out
 from gridtravel.travel_agent.booking.heal import PATIENCE_S, Healed, heal
@@ -238,13 +238,14 @@ class TravelAgent:
             if settled:
                 answer = replace(answer, found="a change was not finished", done=settled)
             if answer.itinerary.state is TripState.BOOKED:
-                work = LegWork(trip)
-                if log.story.is_amended:
-                    itinerary = await requeue_jobs(trip, Path())
-                else:
-                    sent = log.story.staged
-                    itinerary = await work.queue_jobs(answer.itinerary, Path(), sent=sent)
-                itinerary = await Relay(trip=trip, work=work).bring_now(itinerary)
+                work, staged = LegWork(trip), log.story.staged
+                itinerary = await work.finish(answer.itinerary, sent=staged)
+                if log.story.staged != staged:
+                    answer = replace(answer, done=f"{answer.done}; sent its files")
+                itinerary, names = await Relay(trip=trip, work=work).bring_now(itinerary)
+                if names:
+                    told = f"{answer.done}; brought the input of {', '.join(names)}"
+                    answer = replace(answer, done=told)
                 jobs = {leg.name: leg.job_id for leg in itinerary.legs}
                 if jobs != {leg.name: leg.job_id for leg in answer.itinerary.legs}:
                     answer = replace(answer, done=f"{answer.done}; queued its jobs")

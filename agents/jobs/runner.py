@@ -139,10 +139,13 @@ class JobRunner:
             await self.task_event(event)
 
     def queue(self, job_id: str) -> None:
-        """Tell the scheduler a job that was just accepted."""
+        """Tell the scheduler a job that was just accepted, or one that waits in another form."""
         job = scheduler_job(self.scheduler, self.jobs, self.jobs.views[job_id])
         assert job is not None, "admission found a class for it"
-        self.scheduler.submit(job, self._clock.now())
+        if job_id in self.scheduler.waiting:
+            self.scheduler.exchange(job, self._clock.now())
+        else:
+            self.scheduler.submit(job, self._clock.now())
 
     async def start(self, starts: Sequence[Job], now: Instant) -> None:
         """Journal all starts, then launch them: a job that nobody remembers must never run."""
@@ -280,10 +283,21 @@ class JobRunner:
             await asyncio.shield(self._stop_soon(job_id, "cancelled"))
 
     async def give_up(self, job_id: str, reason: str) -> None:
-        """A job that waits and can never start fails."""
+        """A job that waits for files and can never start fails. Its leg's time is of no use to
+        anybody any more, and others may want it.
+        """
         if job_id in self.scheduler.waiting:
+            log.warning("job %s cannot start: %s", job_id, reason)
             self.scheduler.cancel(job_id, self._clock.now())
             await self.over(job_id, JobState.FAILED, None, reason)
+        await self.release_leg(self.jobs.views[job_id].spec.reservation_id)
+
+    async def release_leg(self, reservation_id: str) -> None:
+        """Give the rest of a leg's time back."""
+        events = self.calendar.decide_release(reservation_id, None, self._clock.now())
+        await self._record(events).durable()
+        if events:
+            await self.reservation_ended(reservation_id)
 
     def stop_on_failed_node(self, job_id: str) -> None:
         """A job on a failed node is stopped, unless the site lets such jobs go on."""

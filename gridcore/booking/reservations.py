@@ -455,6 +455,10 @@ class Reservation:
     parts: tuple[ReservationPart, ...] = field(default=())
     granted_by: str = ""
     """The manager further up that granted what ``site`` could not place; empty: ``site`` itself."""
+    job_id: str = ""
+    """The job that came with the hold and is bound by the commit; empty: none, or not committed.
+    The book itself does not know it: whoever answers for the site adds it.
+    """
 
     @property
     def start(self) -> Instant:

@@ -28,9 +28,11 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.booking.summaries import CalendarSummary, CalendarVersion, SummaryDelta
 from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.ports import ClassDescription, SiteDescription
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import format_utc
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.gridio.batch.answers import Refusals, one_start
 from gridtravel.gridio.batch.far_book import RESOURCE_CLASS, Entry, Wish, read_entries, to_line
@@ -130,7 +132,9 @@ class BatchCalendar:
         """Ask about some starts of each window; see ``candidates``."""
         return [await self._inquire(request) for request in requests]
 
-    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
+    async def reserve(
+        self, request: ReservationRequest, *, ttl_s: int, job: HeldJob | None = None
+    ) -> Reservation | Decline:
         """Set a reservation at the first of the starts that can be had. It stays when its lifetime
         is over, until a later run of ours comes by.
         """
@@ -162,7 +166,9 @@ class BatchCalendar:
         )
         return self._granted(answer, name, request)
 
-    async def commit(self, reservation_id: str) -> Reservation | Decline:
+    async def commit(
+        self, reservation_id: str, *, manifest: Manifest = NO_CONTACTS
+    ) -> Reservation | Decline:
         """Keep a reservation for good; the batch system has had it since ``reserve``."""
         name = name_of(self._site, reservation_id, prefix=RESERVATION_PREFIX)
         found = await self._look(_COMMIT, name)

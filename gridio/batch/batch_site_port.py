@@ -18,6 +18,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
 from gridtravel.gridcore.jobs.commands import check_runnable
+from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridio.batch.batch_calendar import BatchCalendar
@@ -146,6 +147,10 @@ class BatchSitePort:
         if view.spec != spec:
             raise InputError(f"{spec.request_id} was used for another job")
         return view
+
+    async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:
+        """A job is handed in when what it needs is there."""
+        self._cannot("wait for files")
 
     async def cancel_job(self, job_id: str) -> JobView:
         """See ``SitePort``."""

@@ -109,6 +109,16 @@ class LocalScheduler:
         self._remember(job)
         return job
 
+    def exchange(self, job: Job, now: Instant) -> None:
+        """``job`` in place of the waiting one of the same id, whose turn it keeps."""
+        old = self._waiting(job.job_id)
+        self._leave_queue(old)
+        self.usage.job_withdrawn(old)
+        job.sequence = old.sequence
+        self.waiting[job.job_id] = job
+        self.usage.job_submitted(job)
+        self._join_queue(job, now)
+
     def job_ended(self, job_id: str, now: Instant, exit_code: int | None = 0) -> Job:
         """A running job is gone; what was booked for it beyond now is free for others."""
         job = self._running(job_id)

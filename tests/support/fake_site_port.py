@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from gridtravel.gridcore.errors import (
     NotFoundError,
     UnavailableError,
 )
+from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
 from gridtravel.gridcore.ports import (
     FileStatus,
@@ -56,7 +58,7 @@ class FakeSitePort:
 
     async def reservations(self, *, everybody: bool) -> list[Reservation]:
         """Live ones."""
-        live = self._site.calendar.live()
+        live = [self._site.with_job(each) for each in self._site.calendar.live()]
         return [each for each in live if everybody or each.owner == self._caller.owner]
 
     async def bind(self, reservation_id: str, job_ids: Sequence[str]) -> None:
@@ -85,20 +87,14 @@ class FakeSitePort:
         if spec.nodes > nodes:
             message = f"the site has {nodes} nodes"
             return Decline(rule=DeclineRule.TOO_LARGE, message=message, nodes_now=nodes)
-        for known in self._site.jobs.values():
-            if known.spec.request_id == spec.request_id:
-                return known
-        view = JobView(
-            job_id=f"job.{len(self._site.jobs) + 1}",
-            site=self._site.calendar.site,
-            owner=self._caller.owner,
-            spec=spec,
-            state=JobState.QUEUED,
-            submitted_at=self._site.clock.now(),
-            reason="waits for nodes",
-        )
-        self._site.jobs[view.job_id] = view
-        return view
+        return self._site.queue(spec, self._caller.owner)
+
+    async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:
+        """Note them."""
+        view = self._job(self._site.leg_jobs.get(reservation_id, ""))
+        spec = replace(view.spec, inputs=(*view.spec.inputs, *inputs), relayed_from="")
+        self._site.jobs[view.job_id] = replace(view, spec=spec)
+        return self._site.jobs[view.job_id]
 
     async def cancel_job(self, job_id: str) -> JobView:
         """End it."""

@@ -11,12 +11,14 @@ from gridtravel.agents.ports.access import (
     account_of,
     came_through,
     is_mine,
-    may_read,
+    may_take,
     require_login,
+    travels_with,
 )
 from gridtravel.gridcore.booking.reservations import TripRef
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import NotAuthorisedError
+from gridtravel.gridcore.jobs.handovers import HandoverGrant
 from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.trust.gridmap import GridMap, grid_map_entry
 from gridtravel.local_sched.reservations.user_reservations import SYSTEM_OWNER
@@ -138,13 +140,27 @@ def test_owners_and_administrators_see_all_of_a_thing() -> None:
     assert not is_mine(stranger, stranger.owner)
 
 
-def test_sites_of_a_trip_may_read_its_areas() -> None:
-    """The reservation's own trip leads there; another site, or a plain reservation, is not read."""
+def test_sites_of_a_trip_may_ask_how_its_legs_ended() -> None:
+    """The reservation's own trip leads there; another site, or a plain reservation, is not told."""
     trip = TripRef(trip_id="t", leg="a", participants=("lab", "beta"))
     leg = a_reservation(request=a_request(trip=trip))
-    assert may_read(by_certificate(f"{SITES}beta"), leg)
-    assert not may_read(by_certificate(f"{SITES}gamma"), leg)
-    assert not may_read(by_certificate(f"{USERS}ada"), leg)
-    assert not may_read(by_certificate(f"{SITES}beta"), a_reservation())
+    assert travels_with(by_certificate(f"{SITES}beta"), leg)
+    assert not travels_with(by_certificate(f"{SITES}gamma"), leg)
+    assert not travels_with(by_certificate(f"{USERS}ada"), leg)
+    assert not travels_with(by_certificate(f"{SITES}beta"), a_reservation())
     nameless = a_reservation(request=a_request(trip=replace(trip, participants=("",))))
-    assert not may_read(by_certificate(f"{USERS}ada"), nameless)
+    assert not travels_with(by_certificate(f"{USERS}ada"), nameless)
+
+
+def test_sites_of_a_trip_may_take_what_the_leg_hands_over() -> None:
+    """Nothing else of it, and no other site that."""
+    trip = TripRef(trip_id="t", leg="a", participants=("lab", "beta", "gamma"))
+    leg = a_reservation(request=a_request(trip=trip))
+    grants = (HandoverGrant(leg="b", site="beta", paths=("out",)),)
+    beta, gamma = (by_certificate(f"{SITES}{name}") for name in ("beta", "gamma"))
+    assert may_take(beta, leg, grants, "out")
+    assert may_take(beta, leg, grants, "out/deep/file")
+    assert not may_take(beta, leg, grants, "outside")
+    assert not may_take(beta, leg, grants, "stdout")
+    assert not may_take(gamma, leg, grants, "out")
+    assert not may_take(beta, a_reservation(), grants, "out")

@@ -155,7 +155,7 @@ async def _try(
             found.wanted,
             [found.search],
             reason,
-            Path(),
+            Path(amending.story.base),
             gone=gone,
             may_leave_keepers=True,
         )

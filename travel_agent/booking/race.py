@@ -8,6 +8,7 @@ first, which nobody can know beforehand. That exactly one copy runs is settled a
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Final
 
 from gridtravel.gridcore.booking.reservations import Decline
@@ -68,7 +69,7 @@ async def start_race(session: GridSession, metajob: Metajob, listener: Listener)
             )
         )
         try:
-            return await _queue_copies(session.trip(trip_id, metajob, log, listener))
+            return await _queue_copies(session.trip(trip_id, metajob, log, listener, base=Path()))
         except (Exception, asyncio.CancelledError):
             await asyncio.shield(_call_off_quietly(session, log, listener))
             raise

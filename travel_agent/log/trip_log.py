@@ -92,6 +92,7 @@ class Amendment:
 
     metajob_json: str
     reason: str
+    base: str = ""
     attempt: Attempt = Attempt()
     """The attempt that was decided; none: all its holds are in ``TripStory.asked``."""
     legs: tuple[Leg, ...] = ()
@@ -113,6 +114,8 @@ class TripStory:
     trip_id: str = ""
     name: str = ""
     metajob_json: str = ""
+    base: str = ""
+    """Folder in which relative paths of the metajob's files begin."""
     state: TripState = TripState.PLANNED
     asked: dict[int, tuple[AskedLeg, ...]] = field(default_factory=dict)
     """Attempt -> holds that may still exist and were not let go."""
@@ -131,9 +134,9 @@ class TripStory:
     legs: tuple[Leg, ...] = ()
     message: str = ""
     staged: tuple[str, ...] = ()
-    """Reservations whose files were sent, and whose jobs have to wait for the stage before."""
+    """Reservations to which all files from this laptop were sent."""
     is_amended: bool = False
-    """It is no longer as it was first booked, and its jobs may not know that yet."""
+    """It is no longer as it was first booked."""
     amendment: Amendment | None = None
     dropped: tuple[DroppedLegs, ...] = ()
     """What has still to be released of what the trip once was."""
@@ -145,7 +148,7 @@ class TripStory:
         match event:
             case TripOpened():
                 self.trip_id, self.name = event.trip_id, event.name
-                self.metajob_json = event.metajob_json
+                self.metajob_json, self.base = event.metajob_json, event.base
             case ProbesAsked():
                 self.probes = event.legs
             case HoldsAsked():
@@ -169,7 +172,9 @@ class TripStory:
                     for leg in self.legs
                 )
             case AmendmentOpened():
-                self.amendment = Amendment(metajob_json=event.metajob_json, reason=event.reason)
+                self.amendment = Amendment(
+                    metajob_json=event.metajob_json, reason=event.reason, base=event.base
+                )
             case AmendmentDecided() if self.amendment is not None:
                 self.amendment = replace(
                     self.amendment,
@@ -209,7 +214,8 @@ class TripStory:
                 metajob_json=self.metajob_json,
             )
             self.dropped = (*self.dropped, left)
-        self.metajob_json, self.legs = amendment.metajob_json, event.legs
+        self.metajob_json, self.base = amendment.metajob_json, amendment.base
+        self.legs, self.staged = event.legs, ()
         self.attempt = amendment.attempt
         self.amendment, self.is_amended = None, True
         self.asked.clear()

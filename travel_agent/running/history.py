@@ -116,7 +116,7 @@ def _words(event: TripLogEvent) -> str:
         case TripBooked(legs=legs):
             return "booked as " + ", ".join(leg.reservation_id or "-" for leg in legs)
         case FilesSent(leg=leg):
-            return f"{leg}: files sent; its job waits for the stage before"
+            return f"{leg}: files sent"
         case JobSubmitted(leg=leg, job_id=job_id):
             return f"{leg}: job {job_id} queued"
         case AmendmentOpened(reason=reason):

@@ -16,7 +16,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -25,7 +25,7 @@ from rich.filesize import decimal
 
 from gridtravel.gridcore.errors import ConflictError, InputError, UnavailableError
 from gridtravel.gridcore.jobs.commands import INTERPRETER_MARK, check_script
-from gridtravel.gridcore.jobs.tasks import StagedFile, TaskSpec
+from gridtravel.gridcore.jobs.tasks import TaskSpec
 from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
 from gridtravel.gridio.sites.transfers import (
     DAMAGED_MAX,
@@ -36,6 +36,7 @@ from gridtravel.gridio.sites.transfers import (
     what_is_there,
 )
 from gridtravel.gridio.system.streams import closing
+from gridtravel.travel_agent.local_files import checksum_of
 from gridtravel.travel_agent.news import Listener, News, Progress, Step
 
 CHUNK_BYTES: Final = 256 * 1024
@@ -53,18 +54,25 @@ async def send_all(
     *,
     place: str,
     listener: Listener,
+    known: Mapping[str, FileStatus] | None = None,
+    is_new: bool = False,
 ) -> int:
-    """Bring local files to their paths in an area; how many were not there already."""
+    """Bring local files to their paths in an area; how many were not there already. ``known``: by
+    path at the site, of files that need not be looked at again. ``is_new``: nobody has sent
+    anything there yet.
+    """
     if not files:
         return 0
     # What an interrupted run has sent, whole or in part.
-    there = await what_is_there(port, area)
+    there = {} if is_new else await what_is_there(port, area)
+    looked_at = known or {}
     counter = _Counter(place, sum(source.stat().st_size for source, _ in files), listener)
 
     async def send(file: tuple[Path, str]) -> bool:
         source, destination = file
-        known = there.get(str(PurePosixPath(destination)))
-        return await send_file(port, area, source, destination, known, counter.add)
+        before = there.get(str(PurePosixPath(destination)))
+        status = looked_at.get(destination)
+        return await send_file(port, area, source, destination, before, counter.add, status=status)
 
     sent = sum(await some_at_once(send, files))
     if sent:
@@ -182,21 +190,6 @@ async def fetch_all(
     return [each.target for each in arrivals]
 
 
-def files_of(staged: StagedFile, base: Path) -> list[tuple[Path, str]]:
-    """The files behind one entry to stage in, each with its path at the site."""
-    source = base / Path(staged.source).expanduser()
-    if source.is_file():
-        return [(source, staged.destination)]
-    if source.is_dir():
-        files = sorted(each for each in source.rglob("*") if each.is_file())
-        root = PurePosixPath(staged.destination)
-        return [(each, str(root / each.relative_to(source).as_posix())) for each in files]
-    raise InputError(
-        f"there is no file {source} to stage in",
-        hint="paths in stage_in begin beside the metajob file",
-    )
-
-
 def check_programs(task: TaskSpec, files: Sequence[tuple[Path, str]]) -> None:
     """Refuse a script that travels with the task, is its command or compiles it, and has a first
     line by which no site could run it.
@@ -227,20 +220,24 @@ async def send_file(
     destination: str,
     there: FileStatus | None = None,
     passed: Callable[[int], None] = lambda _: None,
+    *,
+    status: FileStatus | None = None,
 ) -> bool:
     """Bring ``source`` to ``destination`` in an area of the site; False when it is there already.
+    ``status``: as it is to be there, when ``source`` has been looked at before.
 
     ``there``: what the site has at the destination, with its checksum, or the part of it that
     arrived before. ``passed``: is told of bytes as they leave.
     """
-    try:
-        mode, size, checksum = await asyncio.to_thread(_look_at, source)
-    except OSError as fault:
-        raise InputError(
-            f"cannot read {source}: {fault.strerror}",
-            hint="make it readable, or take it out of stage_in",
-        ) from fault
-    status = FileStatus(path=destination, size_bytes=size, mode=mode, sha256=checksum)
+    if status is None:
+        try:
+            mode, size, checksum = await asyncio.to_thread(_look_at, source)
+        except OSError as fault:
+            raise InputError(
+                f"cannot read {source}: {fault.strerror}",
+                hint="make it readable, or take it out of stage_in",
+            ) from fault
+        status = FileStatus(path=destination, size_bytes=size, mode=mode, sha256=checksum)
     return await deliver(port, area, status, lambda offset: _read(source, offset, passed), there)
 
 
@@ -290,12 +287,6 @@ def part_of(target: Path, status: FileStatus) -> Path:
     version = hashlib.sha256(f"{target.name}\0{status.path}\0{status.sha256}".encode())
     name = f"{target.name[:PART_NAME_CHARACTERS]}.{version.hexdigest()[:16]}{PART_SUFFIX}"
     return target.with_name(name)
-
-
-def checksum_of(path: Path) -> str:
-    """SHA-256 of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # -- inside ----------------------------------------------------------------------------------------
