@@ -21,6 +21,7 @@ from gridtravel.gridcore.booking.reservations import (
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
+from gridtravel.gridcore.jobs.tasks import refuse_site_variable
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.local_sched.policies.admission import admit
@@ -115,6 +116,8 @@ class SiteEndpoint:
                 )
             await core.record([]).durable()
             return core.view(known.job_id)
+        for name, _ in asked.environment:
+            refuse_site_variable(name)
         job = self._refuse(asked, owner) or self._accept(asked, owner)
         if isinstance(job, Decline):
             return job

@@ -87,8 +87,8 @@ class Launch:
     script: str | None = None
     """A script's text; run by the interpreter of its first line, or by ``/bin/sh``."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """All that the task sees besides PATH, HOME, LANG and the GRID_ variables; wins over those
-    three."""
+    """All that the task sees besides PATH, HOME, LANG and what the back end tells it (GRID_JOB,
+    GRID_NODELIST and GRID_TASK); wins over the first three and never over those."""
     workdir: Path | None = None
     """An absolute folder that exists; ``None`` gives the task a sandbox of its own."""
     node_names: tuple[str, ...] = ()

@@ -112,8 +112,7 @@ class SlurmResourceManager:
         """
         self._open()
         names = [self._slurm_name(each) for each in launch.node_names or self._first_node()]
-        told = {"GRID_NODELIST": ",".join(names), **launch.environment}
-        order = replace(launch, environment=told)
+        order = replace(launch, node_names=tuple(names))
         async with self._submitting:
             account = resolve_account(order.login, self._run_as)
             folder = await asyncio.to_thread(self._folders.prepare, order, account)

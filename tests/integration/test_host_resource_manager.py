@@ -51,12 +51,14 @@ def groups_of(pid: int) -> str:
 async def test_the_environment_holds_only_what_was_given(
     world: HostWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of the daemon's environment reaches a task; the order's variables win."""
+    """Nothing of the daemon's environment reaches a task; the order's variables win, and what only
+    the site may say wins over them.
+    """
     monkeypatch.setenv("SECRET_OF_THE_DAEMON", "leaked")
     monkeypatch.setenv("TERM", "xterm")
     order = replace(
         command("j1", "env"),
-        environment={"LANG": "C", "TRIP": "t 1"},
+        environment={"LANG": "C", "TRIP": "t 1", "GRID_JOB": "j2", "GRID_NODELIST": "n9"},
         node_names=("n1", "n2"),
     )
     await run(world, order)

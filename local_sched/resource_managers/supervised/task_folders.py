@@ -163,9 +163,9 @@ class TaskFolders:
             "PATH": DEFAULT_PATH,
             "HOME": account.home or str(sandbox),
             "LANG": "C.UTF-8",
+            **launch.environment,
             "GRID_JOB": launch.job_id,
             "GRID_NODELIST": ",".join(launch.node_names),
-            **launch.environment,
         }
         return {
             "job_id": launch.job_id,
