@@ -15,7 +15,7 @@ import os
 import pwd
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -40,13 +40,19 @@ from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
-from gridtravel.gridio.trust.credentials import Usage, load_credential, require_credential
+from gridtravel.gridio.trust.credentials import (
+    Credential,
+    Usage,
+    load_credential,
+    require_credential,
+)
 from gridtravel.gridio.trust.gridmap import GridMap, load_grid_map
+from gridtravel.local_sched.accounts.account_files import AccountFiles
+from gridtravel.local_sched.accounts.run_accounts import RunAs
 from gridtravel.local_sched.resource_managers.base import NodeDescription, ResourceManager
 from gridtravel.local_sched.resource_managers.host import HostResourceManager
 from gridtravel.local_sched.resource_managers.slurm import SlurmResourceManager
 from gridtravel.local_sched.resource_managers.slurm_commands import SlurmCommands
-from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs
 from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
 
 log = logging.getLogger(__name__)
@@ -57,19 +63,34 @@ NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class GridMapKeeper:
-    """The grid-mapfile in force; a broken new version leaves the old one in force."""
+    """The grid-mapfile in force; a broken new version leaves the old one in force, and so does one
+    with a login whose jobs could not run.
+    """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, check: Callable[[GridMap], Awaitable[list[str]]]) -> None:
+        """``check``: what is to be noted of a map's logins; it raises where one is not taken."""
         self._path = path
+        self._check = check
+        self._reading = asyncio.Lock()
         self.grid_map: GridMap = load_grid_map(path)
 
-    def reload(self) -> None:
+    async def check(self) -> None:
+        """See that the logins of the map in force can work here; before anything is served."""
+        for note in await self._check(self.grid_map):
+            log.warning("%s", note)
+
+    async def reload(self) -> None:
         """Read the file again."""
-        try:
-            self.grid_map = load_grid_map(self._path)
-        except GridError as fault:
-            log.error("the grid-mapfile is not taken: %s", fault)
-        else:
+        async with self._reading:
+            try:
+                found = load_grid_map(self._path)
+                notes = await self._check(found)
+            except GridError as fault:
+                log.error("the grid-mapfile is not taken: %s", fault)
+                return
+            self.grid_map = found
+            for note in notes:
+                log.warning("%s", note)
             log.info("the grid-mapfile was read again")
 
 
@@ -80,10 +101,29 @@ async def run_agent(config: SiteConfig) -> None:
     clock = SystemClock()
     credential = load_credential(config.credential)
     require_credential(credential, clock.now(), Usage.SERVER)
-    maps = GridMapKeeper(config.grid_mapfile)
     run_as = RunAs(config.file.host.run_as)
-    for note in check_logins(config.state, run_as, maps.grid_map.logins()):
-        log.warning("%s", note)
+    files = AccountFiles()
+
+    async def check(grid_map: GridMap) -> list[str]:
+        return await check_logins(config.state, run_as, grid_map.logins(), files)
+
+    maps = GridMapKeeper(config.grid_mapfile, check)
+    try:
+        await maps.check()
+        await _run(config, clock, credential, maps, files)
+    finally:
+        files.close()
+
+
+async def _run(
+    config: SiteConfig,
+    clock: SystemClock,
+    credential: Credential,
+    maps: GridMapKeeper,
+    files: AccountFiles,
+) -> None:
+    """The book is opened, and the agent serves."""
+    run_as = RunAs(config.file.host.run_as)
     make_state_folder(config.state, run_as, JOURNAL_FILE)
     journal = SqliteJournal(config.state / JOURNAL_FILE)
     try:
@@ -93,7 +133,7 @@ async def run_agent(config: SiteConfig) -> None:
                 raise InputError(f"{site} cannot be another site: {endpoint} is a local socket")
             return GrpcSite(endpoint, credential, site=site, clock=clock)
 
-        agent = NodeAgent(build_parts(config, journal, clock, maps, connect))
+        agent = NodeAgent(build_parts(config, journal, clock, maps, connect, files))
         count = agent.replay()
         if journal.was_rewound:
             log.critical("the journal is older than what was promised: promises may be forgotten")
@@ -152,6 +192,7 @@ def build_parts(
     clock: SystemClock,
     maps: GridMapKeeper,
     connect: Connect,
+    files: AccountFiles,
 ) -> AgentParts:
     """The agent's parts as the configuration wants them, all empty."""
     # A new epoch each start: what the queue books is not journaled, so version numbers may repeat.
@@ -174,11 +215,14 @@ def build_parts(
         scheduler=site_scheduler(calendar, config.scheduler, shortpools=config.shortpools),
         jobs=JobTable(config.name),
         journal=journal,
-        resource_manager=_back_end(config, clock, nodes),
+        resource_manager=_back_end(config, clock, nodes, files),
         clock=clock,
         port_pool=PortPool(config.file.site.contact_host, config.contact_ports),
         work_dirs=WorkDirs(
-            config.state / "areas", owned_by_login=config.file.host.run_as == RunAs.LOGIN.value
+            config.state / "areas",
+            owned_by_login=config.file.host.run_as == RunAs.LOGIN.value,
+            files=files,
+            site=config.name,
         ),
         ladder=config.ladder,
         published_horizon_s=config.file.calendar.published_horizon_s,
@@ -194,13 +238,16 @@ def build_parts(
 
 
 def _back_end(
-    config: SiteConfig, clock: SystemClock, nodes: tuple[NodeDescription, ...]
+    config: SiteConfig,
+    clock: SystemClock,
+    nodes: tuple[NodeDescription, ...],
+    files: AccountFiles,
 ) -> ResourceManager:
     """What runs the site's tasks: this machine, or the Slurm of ``[slurm]``."""
     root, run_as = config.state / "tasks", RunAs(config.file.host.run_as)
     slurm = config.file.slurm
     if slurm is None:
-        return HostResourceManager(root=root, clock=clock, nodes=nodes, run_as=run_as)
+        return HostResourceManager(root=root, clock=clock, nodes=nodes, files=files, run_as=run_as)
     return SlurmResourceManager(
         root=root,
         clock=clock,
@@ -209,6 +256,7 @@ def _back_end(
             conf=config.path.parent / slurm.conf if slurm.conf else None, partition=slurm.partition
         ),
         slurm_names={each.name: name for each, name in zip(nodes, slurm.nodes, strict=True)},
+        files=files,
         run_as=run_as,
     )
 
@@ -274,9 +322,18 @@ def _told_to_stop(maps: GridMapKeeper) -> Iterator[asyncio.Event]:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, maps.reload)
+    readings: set[asyncio.Task[None]] = set()
+
+    def read_again() -> None:
+        reading = asyncio.create_task(maps.reload(), name="grid-mapfile")
+        readings.add(reading)
+        reading.add_done_callback(readings.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, read_again)
     try:
         yield stop
     finally:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.remove_signal_handler(number)
+        for reading in readings:
+            reading.cancel()

@@ -13,6 +13,7 @@ unavailable, 5 not authorised, 1 anything else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
@@ -81,7 +82,8 @@ def check_config(
     from gridtravel.gridio.system.clock import SystemClock
     from gridtravel.gridio.trust.credentials import Usage, load_credential, require_credential
     from gridtravel.gridio.trust.gridmap import load_grid_map
-    from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs
+    from gridtravel.local_sched.accounts.account_files import AccountFiles
+    from gridtravel.local_sched.accounts.run_accounts import RunAs
     from gridtravel.manager.config import load_manager_config
 
     is_manager = "manager" in read_document(file, SITE_PAGE)
@@ -91,8 +93,11 @@ def check_config(
     grid_map = load_grid_map(loaded.grid_mapfile)
     if isinstance(loaded, SiteConfig):
         run_as = RunAs(loaded.file.host.run_as)
-        for note in check_logins(loaded.state, run_as, grid_map.logins()):
-            typer.echo(f"note: {note}", err=True)
+        logins = grid_map.logins()
+        with contextlib.closing(AccountFiles()) as files:
+            checked = check_logins(loaded.state, run_as, logins, files)
+            for note in asyncio.run(checked):
+                typer.echo(f"note: {note}", err=True)
     entries = f"{len(grid_map)} grid-mapfile entries"
     typer.echo(f"{loaded.name}: good; {credential.subject}, {entries}")
 

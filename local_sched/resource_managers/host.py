@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
 from gridtravel.gridio.system.clock import Clock
+from gridtravel.local_sched.accounts.account_files import AccountFiles
+from gridtravel.local_sched.accounts.run_accounts import RunAs, resolve_account
 from gridtravel.local_sched.resource_managers.base import (
     EndReason,
     Launch,
@@ -38,7 +40,6 @@ from gridtravel.local_sched.resource_managers.supervised.processes import (
     process_stat,
     sweep_task,
 )
-from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs, resolve_account
 from gridtravel.local_sched.resource_managers.supervised.spawning import log_tail, spawn_supervisor
 from gridtravel.local_sched.resource_managers.supervised.task_events import end_event, start_event
 from gridtravel.local_sched.resource_managers.supervised.task_folders import TaskFolders
@@ -101,6 +102,7 @@ class HostResourceManager:
         root: Path,
         clock: Clock,
         nodes: tuple[NodeDescription, ...],
+        files: AccountFiles,
         run_as: RunAs = RunAs.LOGIN,
     ) -> None:
         """Keep tasks below ``root``, an absolute folder of the daemon's own on a local disk."""
@@ -112,6 +114,7 @@ class HostResourceManager:
         self._clock = clock
         self._nodes = nodes
         self._run_as = run_as
+        self._files = files
         self._watched: dict[str, _WatchedTask] = {}
         self._events: asyncio.Queue[TaskEvent | None] = asyncio.Queue()
         self._wake_pipe = WakePipe(self._folders.wake_pipe, self._observe)
@@ -184,19 +187,16 @@ class HostResourceManager:
 
     def output_path(self, job_id: str, stream: OutputStream) -> Path:
         """The file of the stream, in the task's working folder."""
-        order = self._folders.order(self._folders.folder(job_id))
-        is_stdout = stream is OutputStream.STDOUT
-        return Path(order["workdir"], order["stdout_name" if is_stdout else "stderr_name"])
+        return self._folders.output(job_id, stream).path
 
     def follow(self, job_id: str, stream: OutputStream, offset: int = 0) -> AsyncIterator[bytes]:
         """The bytes of a stream as they come, until the task is over."""
-        path = self.output_path(job_id, stream)
-        owner_uid = self._folders.order(self._folders.folder(job_id))["account"]["uid"]
+        output = self._folders.output(job_id, stream)
         watched = self._watched.get(job_id)
         over = watched.over if watched is not None else asyncio.Event()
         if watched is None:
             over.set()
-        return follow_file(path, offset, owner_uid, over)
+        return follow_file(self._files, output, offset, over)
 
     async def close(self) -> None:
         """Let go of everything; tasks and supervisors go on."""

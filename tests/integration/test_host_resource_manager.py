@@ -17,6 +17,8 @@ import pytest
 
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError
 from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.local_sched.accounts.account_files import AccountFiles
+from gridtravel.local_sched.accounts.run_accounts import RunAs, resolve_account
 from gridtravel.local_sched.resource_managers.base import (
     EndReason,
     Launch,
@@ -27,7 +29,6 @@ from gridtravel.local_sched.resource_managers.base import (
 from gridtravel.local_sched.resource_managers.cpu_share import CgroupShares, CpuShareKind, detect
 from gridtravel.local_sched.resource_managers.host import HostResourceManager
 from gridtravel.local_sched.resource_managers.supervised.processes import process_stat
-from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs, resolve_account
 from tests.support.host_tasks import command, numbers_in, run, script, text_of, until
 from tests.support.resource_manager_worlds import PATIENCE_S, HostWorld, Listener, read_all
 
@@ -237,6 +238,7 @@ async def test_a_demonstration_runs_everybody_as_the_daemon(tmp_path: Path) -> N
         root=tmp_path,
         clock=SystemClock(),
         nodes=(NodeDescription(name="n-1"),),
+        files=AccountFiles(),
         run_as=RunAs.DAEMON,
     )
     await manager.launch(
@@ -284,7 +286,8 @@ def open_root() -> Iterator[Path]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start tasks of other accounts")
 async def test_root_runs_a_task_as_its_owner(open_root: Path) -> None:
     """As root: user, group and groups are given up before anything of the task runs."""
-    manager = HostResourceManager(root=open_root / "r", clock=SystemClock(), nodes=())
+    files = AccountFiles()
+    manager = HostResourceManager(root=open_root / "r", clock=SystemClock(), nodes=(), files=files)
     nobody = pwd.getpwnam("nobody")
     text = f"id -u; id -g; id -G; ls {open_root}/r/control || echo closed; pwd"
     await manager.launch(Launch(job_id="j1", login="nobody", script=text))
@@ -296,6 +299,7 @@ async def test_root_runs_a_task_as_its_owner(open_root: Path) -> None:
     assert lines[3:] == ["closed", str(manager.sandbox("j1"))]
     assert manager.output_path("j1", OutputStream.STDOUT).stat().st_uid == nobody.pw_uid
     await manager.close()
+    files.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another account first")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from gridtravel.gridio.system.clock import Clock, ManualClock, SystemClock
+from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.resource_managers.base import (
     Launch,
     NodeDescription,
@@ -115,7 +116,9 @@ class HostWorld:
         self.manager: ResourceManager = self._open()
 
     def _open(self) -> ResourceManager:
-        return HostResourceManager(root=self._root, clock=self.clock, nodes=NODES)
+        return HostResourceManager(
+            root=self._root, clock=self.clock, nodes=NODES, files=AccountFiles()
+        )
 
     def order(
         self,
@@ -165,7 +168,11 @@ class SlurmWorld(HostWorld):
 
     def _open(self) -> ResourceManager:
         return SlurmResourceManager(
-            root=self._root, clock=self.clock, nodes=NODES, commands=self._commands
+            root=self._root,
+            clock=self.clock,
+            nodes=NODES,
+            commands=self._commands,
+            files=AccountFiles(),
         )
 
 

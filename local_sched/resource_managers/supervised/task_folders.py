@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
-from gridtravel.local_sched.resource_managers.base import Launch, check_job_id
+from gridtravel.local_sched.accounts.run_accounts import RunAccount
+from gridtravel.local_sched.resource_managers.base import Launch, OutputStream, check_job_id
+from gridtravel.local_sched.resource_managers.supervised.output_following import OutputFile
 from gridtravel.local_sched.resource_managers.supervised.processes import (
     descendants,
     identity,
     is_alive,
 )
-from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAccount
 from gridtravel.local_sched.resource_managers.supervised.task_records import (
     ENDED,
     FENCE,
@@ -130,6 +131,16 @@ class TaskFolders:
         if order is None:
             raise NotFoundError(f"the order of task {folder.name} is gone")
         return order
+
+    def output(self, job_id: str, stream: OutputStream) -> OutputFile:
+        """Where the task writes a stream, and as whom."""
+        order = self.order(self.folder(job_id))
+        is_stdout = stream is OutputStream.STDOUT
+        return OutputFile(
+            folder=Path(order["workdir"]),
+            name=order["stdout_name" if is_stdout else "stderr_name"],
+            uid=order["account"]["uid"],
+        )
 
     def end_record(self, folder: Path) -> EndRecord | None:
         """How the task ended, or None while nobody has written it down."""
