@@ -16,10 +16,12 @@ import pwd
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from gridtravel.agents.agent_parts import AgentParts
+from gridtravel.agents.config.limit_tables import MIB, disk_reserve
 from gridtravel.agents.config.site_file import SiteConfig
 from gridtravel.agents.config.state_folder import check_logins, make_state_folder
 from gridtravel.agents.jobs.work_dirs import WorkDirs
@@ -125,7 +127,10 @@ async def _run(
     """The book is opened, and the agent serves."""
     run_as = RunAs(config.file.host.run_as)
     make_state_folder(config.state, run_as, JOURNAL_FILE)
-    journal = SqliteJournal(config.state / JOURNAL_FILE)
+    room_mib = config.file.disk.journal_room_mib
+    journal = SqliteJournal(
+        config.state / JOURNAL_FILE, room_bytes=None if room_mib is None else room_mib * MIB
+    )
     try:
 
         def connect(site: str, endpoint: str) -> SiteConnection:
@@ -210,6 +215,11 @@ def build_parts(
         for each in config.classes
         for number in range(each.nodes)
     )
+    reserve = disk_reserve(config.state, config.file.disk)
+    own = config.task_limits.default
+    limits = replace(
+        config.task_limits, default=replace(own, disk_free_min_bytes=reserve.free_bytes or None)
+    )
     return AgentParts(
         calendar=calendar,
         scheduler=site_scheduler(calendar, config.scheduler, shortpools=config.shortpools),
@@ -222,6 +232,7 @@ def build_parts(
             config.state / "areas",
             owned_by_login=config.file.host.run_as == RunAs.LOGIN.value,
             files=files,
+            reserve=reserve,
             site=config.name,
         ),
         ladder=config.ladder,
@@ -231,6 +242,7 @@ def build_parts(
         login_of=lambda subject: maps.grid_map.login_of(subject),
         accounts_of=lambda subject: maps.grid_map.accounts_of(subject),
         limits=config.file.reservations.limits(),
+        task_limits=limits,
         maintenance=config.maintenance,
         notifier=config.notifier,
         connect=connect,
@@ -247,7 +259,14 @@ def _back_end(
     root, run_as = config.state / "tasks", RunAs(config.file.host.run_as)
     slurm = config.file.slurm
     if slurm is None:
-        return HostResourceManager(root=root, clock=clock, nodes=nodes, files=files, run_as=run_as)
+        return HostResourceManager(
+            root=root,
+            clock=clock,
+            nodes=nodes,
+            files=files,
+            run_as=run_as,
+            control_groups=config.file.host.control_groups,
+        )
     return SlurmResourceManager(
         root=root,
         clock=clock,

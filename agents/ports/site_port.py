@@ -27,6 +27,7 @@ from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.local_sched.policies.admission import admit
 from gridtravel.local_sched.reservations.user_reservations import SYSTEM_OWNER
 from gridtravel.local_sched.resource_managers.base import OutputStream
+from gridtravel.local_sched.resource_managers.task_limits import TaskLimits
 from gridtravel.local_sched.scheduling.jobs import Job
 
 if TYPE_CHECKING:
@@ -233,7 +234,13 @@ class SiteEndpoint:
         """See ``SitePort``."""
         login = self._own_area(area)
         return await self._core.parts.work_dirs.put_file(
-            area, login, path, chunks, mode=mode, sha256=sha256
+            area,
+            login,
+            path,
+            chunks,
+            mode=mode,
+            sha256=sha256,
+            area_max_bytes=self._limits_of(area, login).area_max_bytes,
         )
 
     async def _bind_reservation(self, reservation_id: str, job_ids: Sequence[str]) -> None:
@@ -274,6 +281,13 @@ class SiteEndpoint:
             if view.spec.reservation_id == area:
                 return self._own_job(view.job_id).owner
         return self._own_job(area).owner
+
+    def _limits_of(self, area: str, login: str) -> TaskLimits:
+        """What jobs that work in an area may use."""
+        kept = self._core.calendar.reservations.get(area)
+        of_job = self._core.jobs.classes.get(area, "")
+        class_name = of_job if kept is None else kept.resource_class
+        return self._core.parts.task_limits.of(class_name, login)
 
     def _check_readable(self, area: str) -> None:
         """An area may be read by its owner, and by the sites that its trip leads to."""

@@ -118,7 +118,10 @@ class SlurmResourceManager:
         order = replace(launch, node_names=tuple(names))
         async with self._submitting:
             account = resolve_account(order.login, self._run_as)
-            folder = await asyncio.to_thread(self._folders.prepare, order, account)
+            # Slurm has control groups of its own for the job, and would lose it in ours.
+            folder = await asyncio.to_thread(
+                self._folders.prepare, order, account, control_groups=False
+            )
             if launch.job_id in self._watched or self._folders.end_record(folder) is not None:
                 return
             slurm_id = await self._slurm_id_of(launch.job_id, folder)

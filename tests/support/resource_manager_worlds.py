@@ -109,15 +109,24 @@ async def read_all(manager: ResourceManager, job_id: str, stream: OutputStream) 
 class HostWorld:
     """This machine, with real processes."""
 
-    def __init__(self, root: Path) -> None:
+    login = ""
+    """Whose tasks a test starts here; empty: the daemon's own."""
+
+    def __init__(self, root: Path, **options: Any) -> None:
+        """``options``: of the manager, beside what every one has."""
         self._root = root
+        self._options = options
         self.clock: Clock = SystemClock()
         self._dropped: list[ResourceManager] = []
         self.manager: ResourceManager = self._open()
 
     def _open(self) -> ResourceManager:
         return HostResourceManager(
-            root=self._root, clock=self.clock, nodes=NODES, files=AccountFiles()
+            root=self._root,
+            clock=self.clock,
+            nodes=NODES,
+            files=AccountFiles(),
+            **self._options,
         )
 
     def order(

@@ -91,12 +91,13 @@ class TaskFolders:
                 return above / job_id
         raise NotFoundError(f"no task {job_id} was ever launched here")
 
-    def prepare(self, launch: Launch, account: RunAccount) -> Path:
+    def prepare(self, launch: Launch, account: RunAccount, *, control_groups: bool) -> Path:
         """Take the order durably and make the sandbox; the same order again changes nothing.
+        ``control_groups``: whether the supervisor may put the task into groups of its own.
 
         Raises ``ConflictError`` when the id has another order already.
         """
-        order = self._order_of(launch, account)
+        order = self._order_of(launch, account, control_groups=control_groups)
         if (self._done / launch.job_id).exists():
             folder = self._done / launch.job_id
         else:
@@ -167,7 +168,9 @@ class TaskFolders:
         if sandbox.stat().st_uid != account.uid:
             os.chown(sandbox, account.uid, account.gid, follow_symlinks=False)
 
-    def _order_of(self, launch: Launch, account: RunAccount) -> LaunchRecord:
+    def _order_of(
+        self, launch: Launch, account: RunAccount, *, control_groups: bool
+    ) -> LaunchRecord:
         """The order with everything resolved, so that the supervisor has nothing to find out."""
         sandbox = self.sandbox(launch.job_id).absolute()
         environment = {
@@ -197,6 +200,14 @@ class TaskFolders:
             "end": launch.end,
             "limit_s": launch.limit_s,
             "kill_grace_s": launch.kill_grace_s,
+            "limits": {
+                "processes_max": launch.limits.processes_max,
+                "memory_max_bytes": launch.limits.memory_max_bytes,
+                "output_max_bytes": launch.limits.output_max_bytes,
+                "area_max_bytes": launch.limits.area_max_bytes,
+                "disk_free_min_bytes": launch.limits.disk_free_min_bytes,
+                "control_groups": control_groups,
+            },
         }
 
 
