@@ -20,7 +20,7 @@ import logging
 import os
 import pwd
 import stat
-from collections.abc import AsyncIterator, Container, Iterator
+from collections.abc import AsyncIterator, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -36,13 +36,17 @@ from gridtravel.gridcore.errors import (
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridio.system.disk_reserve import DiskReserve
 from gridtravel.local_sched.accounts.account_files import AccountFiles
-from gridtravel.local_sched.accounts.folder_calls import FolderMissingError, FolderRefusedError
+from gridtravel.local_sched.accounts.folder_calls import (
+    DESCRIPTORS_A_REPLY,
+    FolderMissingError,
+    FolderRefusedError,
+)
 
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES: Final = 256 * 1024
 """One message of a transfer: large enough to be cheap, small enough for the message limit."""
-CHECKSUM_BYTES: Final = 4 * 1024 * 1024
+CHECKSUM_BYTES: Final = 32 * 1024 * 1024
 """Content that one step of a checksum takes in; between two steps whoever asked may have gone."""
 PATH_DEPTH_MAX: Final = 32
 FILES_MAX: Final = 20_000
@@ -164,18 +168,16 @@ class WorkDirs:
                 entries_max=FILES_MAX,
             ):
                 entries += facts["entries"]
-        found: list[FileStatus] = []
-        for below, is_folder, size, mode in entries:
-            status = FileStatus(
+        found = [
+            FileStatus(
                 path=str(PurePosixPath(*parts, below)),
                 size_bytes=size,
                 is_folder=is_folder,
                 mode=mode,
             )
-            if with_checksums and not is_folder:
-                status = await self._with_checksum(area, status)
-            found.append(status)
-        return found
+            for below, is_folder, size, mode in entries
+        ]
+        return await self._with_checksums(area, found) if with_checksums else found
 
     async def get_file(self, area: str, path: str, offset: int) -> AsyncIterator[OutputChunk]:
         """The file's bytes from ``offset`` on, in chunks; an empty rest gives nothing."""
@@ -213,8 +215,7 @@ class WorkDirs:
         try:
             with _told(area, path, "cannot write"):
                 size = await self._receive(area, descriptor, chunks, path, area_max_bytes)
-                await asyncio.to_thread(os.fsync, descriptor)
-                found = await _checksum(descriptor)
+                found = await _checksum(descriptor, is_synced=True)
                 is_whole = not sha256 or found == sha256
                 last = {"mode": mode & 0o777} if is_whole else {}
                 await self._files.ask(
@@ -304,22 +305,32 @@ class WorkDirs:
             )
         return descriptor
 
-    async def _with_checksum(self, area: str, status: FileStatus) -> FileStatus:
-        """The same with its checksum; as it was listed when it is not there to be read any more."""
-        try:
-            descriptor = await self._open(area, status.path)
-        except (NotFoundError, InputError):
-            return status
-        try:
-            now = os.fstat(descriptor)
-            return FileStatus(
-                path=status.path,
-                size_bytes=now.st_size,
-                mode=stat.S_IMODE(now.st_mode),
-                sha256=await _checksum(descriptor),
-            )
-        finally:
-            os.close(descriptor)
+    async def _with_checksums(self, area: str, listed: list[FileStatus]) -> list[FileStatus]:
+        """The same with their checksums; what cannot be read any more is as it was listed."""
+        owner, root = self._owner(area), self.path_of(area)
+        found = {each.path: each for each in listed}
+        files = [each for each in listed if not each.is_folder]
+        for first in range(0, len(files), DESCRIPTORS_A_REPLY):
+            some = files[first : first + DESCRIPTORS_A_REPLY]
+            paths = [list(PurePosixPath(each.path).parts) for each in some]
+            with _told(area, some[0].path, "there is no file"):
+                facts, descriptors = await self._files.ask(owner, "open_files", root, paths=paths)
+            try:
+                sums = await _checksums(descriptors)
+                for number, descriptor, checksum in zip(
+                    facts["numbers"], descriptors, sums, strict=True
+                ):
+                    path, now = some[number].path, os.fstat(descriptor)
+                    found[path] = FileStatus(
+                        path=path,
+                        size_bytes=now.st_size,
+                        mode=stat.S_IMODE(now.st_mode),
+                        sha256=checksum,
+                    )
+            finally:
+                for each in descriptors:
+                    os.close(each)
+        return list(found.values())
 
 
 @contextmanager
@@ -371,18 +382,42 @@ def _write_all(descriptor: int, content: bytes, offset: int) -> None:
         view, offset = view[written:], offset + written
 
 
-async def _checksum(descriptor: int) -> str:
-    """Of a file's whole content. A file with holes may be longer than any disk, so it goes step by
-    step, and ends when nobody waits for it any more.
-    """
+async def _checksum(descriptor: int, *, is_synced: bool = False) -> str:
+    """Of a file's whole content; with ``is_synced`` that is on the disk, too."""
     digest = hashlib.sha256()
-    at = 0
-    while read := await asyncio.to_thread(_take_in, digest, descriptor, at):
-        at += read
+    at = await asyncio.to_thread(_take_in, digest, descriptor, 0, is_synced)
+    while at % CHECKSUM_BYTES == 0 and at > 0:
+        # A file with holes may be longer than any disk: it ends when nobody waits for it any more.
+        reached = await asyncio.to_thread(_take_in, digest, descriptor, at)
+        if reached == at:
+            break
+        at = reached
     return digest.hexdigest()
 
 
-def _take_in(digest: hashlib._Hash, descriptor: int, at: int) -> int:
-    content = os.pread(descriptor, CHECKSUM_BYTES, at)
-    digest.update(content)
-    return len(content)
+async def _checksums(descriptors: Sequence[int]) -> list[str]:
+    """Of several files; the small ones are read at once."""
+    sizes = [os.fstat(each).st_size for each in descriptors]
+    if sum(sizes) <= CHECKSUM_BYTES:
+        return await asyncio.to_thread(_all_at_once, descriptors)
+    return [await _checksum(each) for each in descriptors]
+
+
+def _all_at_once(descriptors: Sequence[int]) -> list[str]:
+    found = []
+    for each in descriptors:
+        digest = hashlib.sha256()
+        _take_in(digest, each, 0)
+        found.append(digest.hexdigest())
+    return found
+
+
+def _take_in(digest: hashlib._Hash, descriptor: int, at: int, is_synced: bool = False) -> int:
+    """Up to ``CHECKSUM_BYTES`` from ``at`` on; how far that reached."""
+    if is_synced:
+        os.fsync(descriptor)
+    until = at + CHECKSUM_BYTES
+    while at < until and (content := os.pread(descriptor, min(1 << 20, until - at), at)):
+        digest.update(content)
+        at += len(content)
+    return at

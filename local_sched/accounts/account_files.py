@@ -17,7 +17,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +45,8 @@ IDLE_S: Final = 60.0
 """A worker that nobody asks ends after so many seconds."""
 REPLY_LIMIT_S: Final = 60.0
 """Longest wait for a part of an answer. A process of the same account can stop a worker."""
+ORDERS_MAX: Final = 16
+"""Orders on their way to one worker; more wait here. What a socket takes without waiting."""
 _BOOT: Final = (
     "import sys; sys.path.append(sys.argv[1]);"
     "from gridtravel.local_sched.accounts.folder_worker import main;"
@@ -94,22 +98,17 @@ class AccountFiles:
             while (reply := await asyncio.to_thread(next, answers, None)) is not None:
                 yield reply
             return
-        order: dict[str, object] = {
-            "call": call,
-            "arguments": {"root": str(root), "uid": uid, **arguments},
-        }
+        order = {"call": call, "arguments": {"root": str(root), "uid": uid, **arguments}}
         for is_last in (False, True):
-            worker = await self._free_worker(uid)
+            worker = await self._worker_of(uid)
             try:
                 async for reply in worker.replies(order, descriptors):
                     yield reply
                 return
             except _NotBegunError as fault:
-                # It was killed while it was idle; the next one has not been.
+                # It was killed while it was idle, or while it answered others: a new one was not.
                 if is_last:
                     raise UnavailableError(str(fault), hint="try again") from fault
-            finally:
-                self._give_back(worker)
 
     def close(self) -> None:
         """End all workers."""
@@ -118,48 +117,49 @@ class AccountFiles:
             worker.end()
         self._workers.clear()
 
-    async def _free_worker(self, uid: int) -> _Worker:
-        """The account's worker, for one call; started where there is none (any more)."""
-        while True:
-            worker = self._workers.get(uid)
-            if worker is None or worker.is_over:
-                idle = [uid for uid, each in self._workers.items() if not each.is_busy]
-                if len(self._workers) >= WORKERS_MAX and idle:
-                    self._workers.pop(idle[0]).end()
-                account = await asyncio.to_thread(account_of_number, uid)
-                worker = self._workers.get(uid)
-                if worker is None or worker.is_over:
-                    worker = _Worker(account)
-            self._workers.pop(uid, None)
-            self._workers[uid] = worker
-            await worker.one_at_a_time.acquire()
-            if not worker.is_over:
-                worker.keep()
-                return worker
-            worker.one_at_a_time.release()
-
-    def _give_back(self, worker: _Worker) -> None:
-        """The call is over. What a worker has not told yet must not answer the next call."""
-        if worker.is_mid_answer:
-            worker.end()
-        worker.end_later(IDLE_S)
-        worker.one_at_a_time.release()
+    async def _worker_of(self, uid: int) -> _Worker:
+        """The account's worker; started where there is none (any more)."""
+        worker = self._workers.get(uid)
+        if worker is None or worker.is_over:
+            account = await asyncio.to_thread(account_of_number, uid)
+            worker = self._workers.pop(uid, None)  # somebody else may have been faster
+        if worker is None or worker.is_over:
+            idle = [each for each, other in self._workers.items() if not other.is_busy]
+            if len(self._workers) >= WORKERS_MAX and idle:
+                self._workers.pop(idle[0]).end()
+            worker = _Worker(account)
+        self._workers.pop(uid, None)
+        self._workers[uid] = worker
+        return worker
 
 
 class _NotBegunError(Exception):
     """The worker was gone before it answered anything."""
 
 
+@dataclass(slots=True)
+class _Order:
+    """A call that a worker was told to make."""
+
+    replies: asyncio.Queue[Reply | None] = field(default_factory=asyncio.Queue)
+    """``None`` at the end: the worker is gone."""
+    is_answered: bool = False
+    is_left: bool = False
+    """Whoever asked is not there any more."""
+
+
 class _Worker:
-    """One process that has become an account, and the socket to it."""
+    """One process that has become an account, and the socket to it. Orders are answered in the
+    order in which they were given; several may be on their way.
+    """
 
     def __init__(self, account: RunAccount) -> None:
-        self.one_at_a_time = asyncio.Lock()
         self.is_over = False
-        self.is_mid_answer = False
         self._login = account.login
-        self._idle: asyncio.TimerHandle | None = None
-        self._readable: asyncio.Future[None] | None = None
+        self._given: deque[_Order] = deque()
+        self._room = asyncio.Semaphore(ORDERS_MAX)
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
         self._channel, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with far:
             self._channel.setblocking(False)
@@ -170,98 +170,113 @@ class _Worker:
                 raise UnavailableError(
                     f"cannot start a process of {account.login}: {fault.strerror}"
                 ) from fault
+        self._loop.add_reader(self._channel, self._receive)
+        self._expect()
 
     @property
     def is_busy(self) -> bool:
-        """True while a call is made, or waits."""
-        return self.one_at_a_time.locked()
+        """True while an answer is awaited."""
+        return bool(self._given)
 
-    def keep(self) -> None:
-        """It is needed."""
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
-
-    def end_later(self, delay_s: float) -> None:
-        """End it, unless it is needed before."""
-        if not self.is_over:
-            self._idle = asyncio.get_running_loop().call_later(delay_s, self._end_idle)
-
-    def end(self) -> None:
+    def end(self, why: str = "it is not needed any more") -> None:
         """End the process; it keeps nothing that anybody would miss."""
         if self.is_over:
             return
         self.is_over = True
-        self.keep()
-        self._wake()
+        if self._given:
+            log.warning("the process that touches files of %s ends: %s", self._login, why)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop.remove_reader(self._channel)
         self._channel.close()
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         self._collect()
+        for each in self._given:
+            each.replies.put_nowait(None)
 
     async def replies(
-        self, order: dict[str, object], descriptors: Sequence[int]
+        self, order: Mapping[str, object], descriptors: Sequence[int]
     ) -> AsyncIterator[Reply]:
         """Give the order and pass on what comes back."""
-        self.is_mid_answer, is_answered = True, False
+        async with self._room:
+            given = self._give(order, descriptors)
+            try:
+                while (reply := await given.replies.get()) is not None:
+                    facts, _ = reply
+                    if facts.get("over"):
+                        if "fault" in facts:
+                            raise_told(facts["fault"])
+                        return
+                    yield reply
+            finally:
+                given.is_left = True
+                while not given.replies.empty():
+                    _close_all(given.replies.get_nowait())
+        told = f"the process that touches the files of {self._login} was stopped or ended"
+        if given.is_answered:
+            raise UnavailableError(told, hint="try again")
+        raise _NotBegunError(told)
+
+    def _give(self, order: Mapping[str, object], descriptors: Sequence[int]) -> _Order:
+        if self.is_over:
+            raise _NotBegunError(f"the files of {self._login} cannot be reached")
         try:
             socket.send_fds(self._channel, [json.dumps(order).encode("ascii")], list(descriptors))
-            while True:
-                facts, received = await self._receive()
-                is_answered = True
-                if facts.get("over"):
-                    self.is_mid_answer = False
-                    break
-                yield facts, received
-        except (ConnectionError, TimeoutError) as fault:
-            log.warning("the process that touches files of %s is gone: %r", self._login, fault)
-            told = f"the process that touches the files of {self._login} was stopped or ended"
-            if is_answered or isinstance(fault, TimeoutError):
-                raise UnavailableError(told, hint="try again") from fault
-            raise _NotBegunError(told) from fault
-        if "fault" in facts:
-            raise_told(facts["fault"])
+        except OSError as fault:
+            self.end(str(fault))
+            raise _NotBegunError(f"the files of {self._login} cannot be reached") from fault
+        given = _Order()
+        self._given.append(given)
+        self._expect()
+        return given
 
-    async def _receive(self) -> Reply:
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(REPLY_LIMIT_S):
-            while True:
-                try:
-                    message, received, _, _ = socket.recv_fds(
-                        self._channel,
-                        MESSAGE_BYTES_MAX,
-                        DESCRIPTORS_MAX,
-                        socket.MSG_CMSG_CLOEXEC,
-                    )
-                except BlockingIOError:
-                    self._readable = loop.create_future()
-                    loop.add_reader(self._channel, self._wake)
-                    try:
-                        await self._readable
-                    finally:
-                        loop.remove_reader(self._channel)
-                    continue
-                except OSError as fault:  # closed here, because the daemon ends
-                    raise ConnectionResetError(str(fault)) from fault
-                if not message:
-                    raise ConnectionResetError("it hung up")
-                return json.loads(message), received
+    def _receive(self) -> None:
+        """Hand out what has come, each part to whoever asked."""
+        while not self.is_over:
+            try:
+                message, received, _, _ = socket.recv_fds(
+                    self._channel, MESSAGE_BYTES_MAX, DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
+                )
+            except BlockingIOError:
+                break
+            except OSError as fault:
+                self.end(str(fault))
+                return
+            if not message:
+                self.end("it hung up")
+                return
+            reply: Reply = json.loads(message), received
+            order = self._given[0]
+            order.is_answered = True
+            if reply[0].get("over"):
+                self._given.popleft()
+            if order.is_left:
+                _close_all(reply)
+            else:
+                order.replies.put_nowait(reply)
+        self._expect()
 
-    def _wake(self) -> None:
-        if self._readable is not None and not self._readable.done():
-            self._readable.set_result(None)
-
-    def _end_idle(self) -> None:
-        self._idle = None
-        if not self.is_busy:
-            self.end()
+    def _expect(self) -> None:
+        """The next part of an answer is due in time; when none is, the process is not kept long."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._given:
+            self._timer = self._loop.call_later(REPLY_LIMIT_S, self.end, "it does not answer")
+        else:
+            self._timer = self._loop.call_later(IDLE_S, self.end)
 
     def _collect(self) -> None:
         """Let the system forget it; a moment later when it has not ended yet."""
         with contextlib.suppress(ChildProcessError):
-            if os.waitpid(self._pid, os.WNOHANG) == (0, 0):
-                with contextlib.suppress(RuntimeError):  # the loop is over, and so is the daemon
-                    asyncio.get_running_loop().call_later(1.0, self._collect)
+            is_alive = os.waitpid(self._pid, os.WNOHANG) == (0, 0)
+            if is_alive and not self._loop.is_closed():
+                self._loop.call_later(1.0, self._collect)
+
+
+def _close_all(reply: Reply | None) -> None:
+    for each in reply[1] if reply is not None else ():
+        os.close(each)
 
 
 def _spawn(account: RunAccount, channel: int) -> int:

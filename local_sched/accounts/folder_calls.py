@@ -32,6 +32,7 @@ PART_SUFFIX = ".part"
 DEPTH_MAX = 32
 """Folders inside each other that are looked into; no path from outside is longer."""
 ENTRIES_A_REPLY = 32
+DESCRIPTORS_A_REPLY = 32
 REMOVED_A_REPLY = 100
 REMOVED_MAX = 1_000_000
 """Files and folders removed by one call: what is still making them cannot keep it busy for ever."""
@@ -105,6 +106,21 @@ def open_file(root: str, uid: int | None, parts: list[str]) -> Iterator[Reply]:
     with tree.folder(parts[:-1]) as above, _missing():
         descriptor = tree.open_file(parts[-1], above, os.O_RDONLY)
     yield {}, [descriptor]
+
+
+def open_files(root: str, uid: int | None, paths: list[list[str]]) -> Iterator[Reply]:
+    """Descriptors of several files, to read, and which of ``paths`` they are of: those that are
+    not there, or are no files, have none. At most ``DESCRIPTORS_A_REPLY``.
+    """
+    tree = OwnedTree(root, uid)
+    found: list[int] = []
+    numbers = []
+    for number, parts in enumerate(paths[:DESCRIPTORS_A_REPLY]):
+        with contextlib.suppress(OSError, FolderMissingError, FolderRefusedError):
+            with tree.folder(parts[:-1]) as above:
+                found.append(tree.open_file(parts[-1], above, os.O_RDONLY))
+            numbers.append(number)
+    yield {"numbers": numbers}, found
 
 
 def open_part(root: str, uid: int | None, parts: list[str]) -> Iterator[Reply]:
@@ -224,6 +240,7 @@ CALLS: dict[str, FolderCall] = {
     each.__name__: each
     for each in (
         open_file,
+        open_files,
         open_part,
         place_part,
         drop_part,

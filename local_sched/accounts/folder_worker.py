@@ -19,6 +19,7 @@ import socket
 
 from gridtravel.local_sched.accounts.folder_calls import (
     CALLS,
+    DESCRIPTORS_A_REPLY,
     FolderMissingError,
     FolderRefusedError,
 )
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 MESSAGE_BYTES_MAX = 192 * 1024
 """Longest message, in bytes: 32 entries of the longest paths, and what Linux takes by itself."""
-DESCRIPTORS_MAX = 2
+DESCRIPTORS_MAX = DESCRIPTORS_A_REPLY
 SOCKET_DESCRIPTOR = 3
 _MISSING, _REFUSED, _FAULT = "missing", "refused", "fault"
 
