@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gridtravel.agents.maintenance_rules import NO_MAINTENANCE, MaintenanceRules
-from gridtravel.agents.trips.participant import Connect
+from gridtravel.agents.trips.site_trips import Connect
 from gridtravel.gridio.system.notify import LogNotifier, Notifier
 from gridtravel.local_sched.reservations.user_reservations import NO_LIMITS, UserReservationLimits
 from gridtravel.local_sched.resource_managers.task_limits import NO_RULES, TaskLimitRules

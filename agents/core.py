@@ -18,19 +18,19 @@ from gridtravel.agents.jobs.runner import JobRunner
 from gridtravel.agents.journal.compaction import compacted
 from gridtravel.agents.journal.events import (
     CODEC,
-    AcceptorChanged,
-    AcceptorsForgotten,
     AgentEvent,
     JobOver,
     JobResized,
     JobStarting,
     NumbersGiven,
     SiteEvent,
+    TripEvent,
 )
 from gridtravel.agents.journal.state import SiteState
 from gridtravel.agents.notices import NoticePost
-from gridtravel.agents.trips.participant import TripParticipant
+from gridtravel.agents.trips.site_trips import SiteTrips
 from gridtravel.gridcore.booking.calendar_events import (
+    CalendarEvent,
     FinishedForgotten,
     RequestTombstoned,
     ReservationChanged,
@@ -47,6 +47,7 @@ from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.journal.compaction import history_of, rewrite
 from gridtravel.gridio.journal.contract import JournalFailed
+from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.sites.publishing import CalendarPublisher
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.gridio.system.notify import Notice
@@ -111,8 +112,15 @@ class AgentCore:
         self.publisher = CalendarPublisher(self.summary, parts.clock)
         self.job_listeners: dict[Alarm, str] = {}
         """Whoever watches a job, with the job's id."""
-        self.trips = TripParticipant(
-            parts.calendar, parts.clock, parts.connect, own_calendar, self.record
+        self.background = BackgroundTasks()
+        self.trips = SiteTrips(
+            parts.calendar,
+            parts.clock,
+            parts.connect,
+            self.background,
+            own_port=own_calendar,
+            record=self.record,
+            released=lambda leg, reason: self.runner.reservation_ended(leg, reason),
         )
         self.runner = JobRunner(
             calendar=parts.calendar,
@@ -125,7 +133,7 @@ class AgentCore:
             kill_grace_s=parts.kill_grace_s,
             task_limits=parts.task_limits,
             record=self.record,
-            claim=self.trips.claim,
+            trips=self.trips,
         )
         self.alarm = Alarm(parts.clock)
         """Rung when something has changed that the next tick must look at."""
@@ -210,13 +218,8 @@ class AgentCore:
                 | RequestTombstoned()
                 | FinishedForgotten()
             ):
-                if isinstance(event, ReservationMoved):
-                    old = self.calendar.get(event.reservation.reservation_id)
-                    self.trips.note_moved(old, event.reservation)
-                self.calendar.apply(event)
-                if isinstance(event, ReservationChanged) and event.event is ReservationEvent.COMMIT:
-                    self.trips.note_committed(self.calendar.get(event.reservation_id))
-            case AcceptorChanged() | AcceptorsForgotten():
+                self._apply_to_calendar(event)
+            case _ if isinstance(event, TripEvent):
                 self.trips.apply(event)
             case NumbersGiven():
                 self.calendar.ids_given, self.jobs.ids_given = event.reservations, event.jobs
@@ -230,12 +233,26 @@ class AgentCore:
                     self.scheduler.resize_bound(event.job_id, event.nodes, event.limit_s)
                 self._tell_watchers(getattr(event, "job_id", ""))
 
+    def _apply_to_calendar(self, event: CalendarEvent) -> None:
+        participant = self.trips.participant
+        if isinstance(event, ReservationMoved):
+            old = self.calendar.get(event.reservation.reservation_id)
+            participant.note_moved(old, event.reservation)
+        if isinstance(event, ReservationChanged) and event.event is ReservationEvent.WITHDRAW:
+            participant.note_withdrawn(self.calendar.get(event.reservation_id))
+        self.calendar.apply(event)
+        if isinstance(event, ReservationChanged):
+            self.trips.tell()
+            if event.event is ReservationEvent.COMMIT:
+                participant.note_committed(self.calendar.get(event.reservation_id))
+
     def replay(self) -> int:
         """Read the journal into the empty agent; returns the number of events. Before ``run``."""
         count = 0
         for event in self._history():
             self.apply(event)
             count += 1
+        self.trips.after_replay()
         self.calendar.validate()
         self.jobs.validate()
         return count
@@ -246,7 +263,7 @@ class AgentCore:
 
         def remembered() -> Iterator[Record]:
             kept = chain(
-                compacted(self._history(), self.calendar, self.jobs, self.trips.states),
+                compacted(self._history(), self.calendar, self.jobs, self.trips.is_remembered),
                 self.state.history(self.calendar.reservations, now),
             )
             return (CODEC.encode(event, at=now) for event in kept)

@@ -28,8 +28,8 @@ from gridtravel.agents.jobs.work_dirs import WorkDirs
 from gridtravel.agents.journal.events import NumbersGiven
 from gridtravel.agents.journal.job_table import JobTable
 from gridtravel.agents.node_agent import NodeAgent
-from gridtravel.agents.trips.participant import Connect
 from gridtravel.agents.trips.port_pool import PortPool
+from gridtravel.agents.trips.site_trips import Connect
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import GridError, InputError, UnavailableError

@@ -76,8 +76,7 @@ class NodeAgent(AgentCore):
         the disk, so the daemon must start again.
         """
         try:
-            async with asyncio.TaskGroup() as group:
-                self.trips.open(group)
+            async with self.background.open(), asyncio.TaskGroup() as group:
                 self.handover_receiver.open(group)
                 self._chores = group
                 while True:
@@ -101,8 +100,7 @@ class NodeAgent(AgentCore):
         self.record([])
         self.calendar.advance(now)
         self._end_holds(now)
-        self.trips.check_soon(now)
-        self.trips.call_off_soon(now)
+        self.trips.participant.look(now)
         self.handover_receiver.look()
         self.maintenance.keep_standing(now)
         swept = (*self.calendar.decide_sweep(now), *self.trips.decide_sweep(now))
@@ -122,12 +120,12 @@ class NodeAgent(AgentCore):
         await self.runner.start(result.starts, now)
         for job in result.stops:
             await self.runner.stop(job.job_id, "its time is over")
-        next_expiry = self.calendar.next_expiry(passing_over=self.trips.in_doubt)
+        next_expiry = self.calendar.next_expiry(passing_over=self.trips.participant.in_doubt)
         moments = (
             result.next_wakeup,
             next_expiry,
             self.calendar.next_end(),
-            self.trips.next_check(),
+            self.trips.participant.next_due(),
             self.maintenance.next_due(),
             self.slots.next_due(),
         )
@@ -146,8 +144,8 @@ class NodeAgent(AgentCore):
     def _end_holds(self, now: Instant) -> None:
         """Holds whose lifetime is over expire; those that others decide about ask first."""
         for hold in self.calendar.due_holds(now):
-            if self.trips.must_ask(hold):
-                self.trips.settle_soon(hold)
+            if self.trips.participant.must_ask(hold):
+                self.trips.participant.settle_soon(hold)
                 continue
             self.record(
                 self.calendar.decide_release(

@@ -38,7 +38,7 @@ from gridtravel.gridcore.ports import CalendarPort
 from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob, UsagePattern
 from gridtravel.gridcore.trips.planning import Plan, SiteShare, plan_common_start
 from gridtravel.gridio.rpc.client.grpc_site import CLIENT_OPTIONS, GrpcSite
-from gridtravel.gridio.sites.trip_voting import TripVoting
+from gridtravel.gridio.sites.trip_voting import TravellersVoting
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
 from gridtravel.gridio.trust.credentials import Credential
@@ -204,9 +204,7 @@ class Grid:
         reservations = [each for each in held if isinstance(each, Reservation)]
         assert len(reservations) == len(SITES), held
         if is_atomic:
-            voting = TripVoting(
-                trips[SITES[0]].instance, calendars, f"traveller:{trip_id}", keep_until=plan.start
-            )
+            voting = TravellersVoting(trips[SITES[0]].instance, calendars)
             assert await voting.propose_first() is not None
         await asyncio.gather(
             *(calendars[each.site].commit(each.reservation_id) for each in reservations)

@@ -12,15 +12,13 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from gridtravel.gridcore.callers import Caller, Role
+from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.ports import CalendarPort
 from gridtravel.gridio.journal.compaction import COMPACT_ABOVE
 from gridtravel.manager.core import ManagerCore, ManagerParts
 from gridtravel.manager.port import ManagerEndpoint
 from gridtravel.manager.two_phase.earlier_starts import EarlierStarts
 
-OWN: Final = Caller(subject="the manager itself", role=Role.ADMIN, login="manager")
-"""As whom a manager asks itself."""
 IDLE_WAKE_S: Final = 60
 """Time looks after itself at least this often, so that a clock that was set is noticed."""
 
@@ -29,7 +27,7 @@ class CalendarManager(ManagerCore):
     """One manager. All methods belong to its event loop."""
 
     def __init__(self, parts: ManagerParts) -> None:
-        super().__init__(parts, own_port=lambda: self.calendar_port(OWN))
+        super().__init__(parts)
         self.earlier_starts = EarlierStarts(
             self.book, self.keeper, self.inquirer, parts.clock, self.coordinator.amend
         )
@@ -58,17 +56,23 @@ class CalendarManager(ManagerCore):
         compact_above = COMPACT_ABOVE
         while True:
             self.coordinator.sweep()
-            self.trips.sweep()
+            self._look_at_trips()
             if self.parts.journal.replay_count > compact_above:
                 compact_above = COMPACT_ABOVE if await self.compact() else 2 * compact_above
             now = self.clock.now()
             moments = (
                 self.book.next_moment(now),
-                self.trips.next_moment(now),
+                self.trips.next_due(),
                 self.earlier_starts.pass_time(self._move_up),
             )
             due = [each for each in moments if each is not None]
             await self.alarm.wait(float(min([*due, now + IDLE_WAKE_S])))
+
+    def _look_at_trips(self) -> None:
+        now = self.clock.now()
+        for group in self.book.in_doubt(now):
+            self.trips.settle_soon(group.reservation)
+        self.trips.look(now)
 
     def _move_up(self) -> None:
         self.background.start("move up", self.earlier_starts.look)

@@ -64,6 +64,7 @@ class ManagerCalendarTable(ConfigTable):
     horizon_s: Annotated[int, Field(ge=60)] = CalendarRules().horizon_s
     hold_ttl_min_s: Annotated[int, Field(ge=1)] = CalendarRules().hold_ttl_min_s
     hold_ttl_max_s: Annotated[int, Field(ge=1)] = CalendarRules().hold_ttl_max_s
+    doubt_max_s: Annotated[int, Field(ge=1)] = CalendarRules().doubt_max_s
     commit_margin_s: Annotated[int, Field(ge=1)] = 5
     """How long before its children's holds a group's hold expires."""
     tombstone_s: Annotated[int, Field(ge=60)] = CalendarRules().tombstone_s
@@ -180,6 +181,7 @@ def _checked(path: Path, parsed: ManagerFile) -> ManagerConfig:
                 horizon_s=calendar.horizon_s,
                 hold_ttl_min_s=calendar.hold_ttl_min_s,
                 hold_ttl_max_s=calendar.hold_ttl_max_s,
+                doubt_max_s=calendar.doubt_max_s,
                 tombstone_s=calendar.tombstone_s,
                 offers_max=calendar.offers_max,
             ),

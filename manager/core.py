@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from gridtravel.gridcore.booking.reservations import ReservationEvent
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.capacity.ladders import SlotLadder
 from gridtravel.gridcore.ports import CalendarPort
 from gridtravel.gridio.journal.compaction import history_of, rewrite
 from gridtravel.gridio.journal.contract import Journal, Record, Ticket
 from gridtravel.gridio.journal.records import EventCodec
+from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.publishing import CalendarPublisher
+from gridtravel.gridio.sites.trip_keeping import Proposers
+from gridtravel.gridio.sites.trip_participation import TripParticipant
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
@@ -26,6 +30,8 @@ from gridtravel.manager.book.compaction import compacted
 from gridtravel.manager.book.decisions import CompositeCalendar, ManagerRules
 from gridtravel.manager.book.events import (
     MANAGER_EVENTS,
+    GroupCommitted,
+    GroupEnded,
     ManagerEvent,
     TripVoteKept,
     TripVotesForgotten,
@@ -35,9 +41,8 @@ from gridtravel.manager.search.inquiry import Inquirer
 from gridtravel.manager.shadows.children import Child
 from gridtravel.manager.shadows.keeper import KeeperRules, ShadowKeeper
 from gridtravel.manager.shadows.own_summary import OwnSummary
-from gridtravel.manager.two_phase.background import BackgroundTasks
 from gridtravel.manager.two_phase.coordinator import Coordinator, CoordinatorParts
-from gridtravel.manager.two_phase.participant import ParticipantParts, TripParticipant
+from gridtravel.manager.two_phase.legs import GroupLegs, ways_to
 
 CODEC: Final = EventCodec(MANAGER_EVENTS)
 
@@ -71,13 +76,9 @@ class ManagerParts:
 
 
 class ManagerCore:
-    """The state of one manager. All methods belong to its event loop.
+    """The state of one manager. All methods belong to its event loop."""
 
-    ``own_port``: the manager's calendar as it asks itself, for votes that it casts as an acceptor
-    of its own trips.
-    """
-
-    def __init__(self, parts: ManagerParts, *, own_port: Callable[[], CalendarPort]) -> None:
+    def __init__(self, parts: ManagerParts) -> None:
         self.parts = parts
         self.clock = parts.clock
         self.book = CompositeCalendar(parts.name, parts.rules)
@@ -116,16 +117,17 @@ class ManagerCore:
             )
         )
         self.trips = TripParticipant(
-            ParticipantParts(
-                book=self.book,
-                clock=parts.clock,
-                background=self.background,
+            GroupLegs(
+                self.book,
+                parts.clock,
                 record=self.record,
-                connect=self._other_site,
-                own_port=own_port,
                 carry_on=self.coordinator.carry_on,
-                proposer=f"{parts.name}:{parts.ids.new_id('run')}",
-            )
+            ),
+            parts.clock,
+            self.background,
+            ports=lambda acceptors: ways_to(acceptors, self._other_site),
+            proposers=Proposers(parts.name, parts.ids.new_id("run")),
+            doubt_max_s=parts.rules.calendar.doubt_max_s,
         )
         self.other_sites: dict[tuple[str, str], SiteConnection] = {}
         """Connections to acceptors of trips, by name and endpoint."""
@@ -149,9 +151,16 @@ class ManagerCore:
         """Carry out one journaled event."""
         match event:
             case TripVoteKept() | TripVotesForgotten():
-                self.trips.apply(event)
+                pass  # of an earlier release; a manager keeps no outcome any more
             case _:
                 self.book.apply(event)
+        match event:
+            case GroupCommitted() if event.group_id in self.book.groups:
+                self.trips.note_committed(self.book.groups[event.group_id].reservation)
+            case GroupEnded(event=ReservationEvent.WITHDRAW):
+                self.trips.note_withdrawn(self.book.groups[event.group_id].reservation)
+            case _:
+                pass
 
     def replay(self) -> int:
         """Read the journal into the empty manager, before ``run``; how many records."""
@@ -167,7 +176,7 @@ class ManagerCore:
         now = self.clock.now()
 
         def remembered() -> Iterator[Record]:
-            kept = compacted(self._history, self.book, self.trips.states)
+            kept = compacted(self._history, self.book)
             return (CODEC.encode(event, at=now) for event in kept)
 
         journal = self.parts.journal

@@ -21,7 +21,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.booking.summaries import CalendarSummary, SummaryDelta
 from gridtravel.gridcore.callers import Caller, Role
-from gridtravel.gridcore.errors import InputError, NotAuthorisedError
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError, NotFoundError
 from gridtravel.gridcore.ports import SiteDescription
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.manager.book.trade import trader
@@ -133,10 +133,10 @@ class ManagerEndpoint:
         return await self._manager.coordinator.amend(reservation_id, want, by)
 
     async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
-        """See ``CalendarPort``. For sites of the grid, and for travellers known here."""
-        if self._caller.role is Role.USER:
-            self._owner("vote on trips")
-        return await self._manager.trips.vote(question)
+        """See ``CalendarPort``. A manager keeps no trip's outcome."""
+        raise NotFoundError(
+            f"{self._manager.parts.name} is a manager and keeps no outcome: {question.instance}"
+        )
 
     async def subscribe(self) -> AsyncIterator[CalendarSummary | SummaryDelta]:
         """See ``CalendarPort``."""

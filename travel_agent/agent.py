@@ -158,7 +158,7 @@ class TravelAgent:
         log = self._session.open_log(wanted)
         try:
             story, now = log.story, self._session.clock.now()
-            return itinerary_ics(story.itinerary(), now=now, sequence=story.attempt)
+            return itinerary_ics(story.itinerary(), now=now, sequence=story.attempt.number)
         finally:
             log.close()
 
@@ -205,12 +205,12 @@ class TravelAgent:
             if log.story.itinerary().state.is_over:
                 return story.itinerary()
             trip = self._session.trip_of(log, listener)
-            booking = Booking(trip, run_id=self._session.ids.new_id("run"))
+            booking = Booking(trip)
             if story.state is TripState.PLANNED:
                 return (await resume(booking)).itinerary
             if story.state is TripState.HELD:
-                return await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
-            return await booking.cancel(story.itinerary(), story.attempt, story.acceptors)
+                return await booking.abandon(story.itinerary(), story.attempt)
+            return await booking.cancel(story.itinerary(), story.attempt)
         finally:
             log.close()
 
@@ -224,7 +224,7 @@ class TravelAgent:
                 return await resume_race(self._session, log, listener)
             settled = await TripAmendment(self._session, log, listener).settle()
             trip = self._session.trip_of(log, listener)
-            answer = await resume(Booking(trip, run_id=self._session.ids.new_id("run")))
+            answer = await resume(Booking(trip))
             if settled:
                 answer = replace(answer, found="a change was not finished", done=settled)
             if answer.itinerary.state is TripState.BOOKED:

@@ -110,6 +110,7 @@ class GridSession:
             destinations=self.destinations(metajob),
             log=log,
             clock=self.clock,
+            ids=self.ids,
             tell=listener,
         )
 

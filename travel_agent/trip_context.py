@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from gridtravel.gridcore.booking.reservations import Acceptor, Reservation, TripRef
+from gridtravel.gridcore.booking.reservations import Reservation, TripLeg, TripRef
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import Leg, LegState, Transport
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridcore.trips.planning import Plan, PlannedLeg
 from gridtravel.gridio.system.clock import Clock
+from gridtravel.gridio.system.ids import IdSource
 from gridtravel.travel_agent.log.events import AskedLeg
-from gridtravel.travel_agent.log.trip_log import TripLog
+from gridtravel.travel_agent.log.trip_log import Attempt, TripLog
 from gridtravel.travel_agent.news import Listener, deaf
 from gridtravel.travel_agent.sites.destinations import Destination, acceptors_of
+
+NONCE_LENGTH: Final = 12
+"""Characters of five random bits in an attempt's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +37,17 @@ class TripContext:
     log: TripLog
     """Where each step is written down before it is taken."""
     clock: Clock
+    ids: IdSource
     tell: Listener = deaf
     """Hears of each step."""
 
-    def asked(self, plan: Plan, attempt: int) -> tuple[AskedLeg, ...]:
+    def new_attempt(self, plan: Plan, number: int) -> Attempt:
+        """An attempt to book a plan, with a name that no other has."""
+        places = {leg.name: self.destinations[leg.machine] for leg in plan.legs}
+        nonce = self.ids.new_id("attempt")[-NONCE_LENGTH:]
+        return Attempt(number=number, nonce=nonce, acceptors=acceptors_of(places))
+
+    def asked(self, plan: Plan, attempt: Attempt) -> tuple[AskedLeg, ...]:
         """The holds that an attempt asks for. A request's id is that of its trip, leg and attempt,
         so that it can be released by a later run that never saw an answer.
         """
@@ -43,33 +55,29 @@ class TripContext:
             AskedLeg(
                 name=leg.name,
                 machine=leg.machine,
-                request_id=f"{self.trip_id}.{leg.name}.{attempt}",
+                request_id=f"{self.trip_id}.{leg.name}.{attempt.number}.{attempt.nonce}",
                 start=leg.start,
                 nodes=leg.nodes,
             )
             for leg in plan.legs
         )
 
-    def acceptors(self, legs: Sequence[AskedLeg]) -> tuple[Acceptor, ...]:
-        """Who keeps the outcome of an attempt with these legs."""
-        return acceptors_of({leg.name: self.destinations[leg.machine] for leg in legs})
-
-    def trip_ref(
-        self,
-        leg: str,
-        attempt: int,
-        legs: Sequence[AskedLeg] | Sequence[Leg],
-        acceptors: tuple[Acceptor, ...],
-    ) -> TripRef:
+    def trip_ref(self, leg: str, attempt: Attempt, legs: Sequence[AskedLeg]) -> TripRef:
         """What the site of ``leg`` learns of the trip with its hold."""
-        sites = dict.fromkeys(self.destinations[each.machine].site for each in legs)
+        known = tuple(
+            TripLeg(leg=each.name, site=self.destinations[each.machine].site, start=each.start)
+            for each in legs
+        )
         return TripRef(
             trip_id=self.trip_id,
             leg=leg,
-            attempt=attempt,
-            participants=tuple(sites),
-            acceptors=acceptors,
+            attempt=attempt.number,
+            nonce=attempt.nonce,
+            participants=tuple(dict.fromkeys(each.site for each in known)),
+            acceptors=attempt.acceptors,
+            legs=known,
             ends_at=max(each.start + self.metajob.length_s(each.name) for each in legs),
+            begin=self.metajob.begin,
         )
 
     def planned_leg(self, planned: PlannedLeg) -> Leg:

@@ -115,6 +115,7 @@ class CalendarTable(ConfigTable):
     horizon_s: Annotated[int, Field(ge=60)] = CalendarRules().horizon_s
     hold_ttl_min_s: Annotated[int, Field(ge=1)] = CalendarRules().hold_ttl_min_s
     hold_ttl_max_s: Annotated[int, Field(ge=1)] = CalendarRules().hold_ttl_max_s
+    doubt_max_s: Annotated[int, Field(ge=1)] = CalendarRules().doubt_max_s
     hold_margin_s: Annotated[int, Field(ge=0)] = CalendarRules().hold_margin_s
     tombstone_s: Annotated[int, Field(ge=60)] = CalendarRules().tombstone_s
     published_slots: str = "64x60, 64x960, *x15360"
@@ -292,6 +293,7 @@ def _checked(path: Path, parsed: SiteFile) -> SiteConfig:
             horizon_s=calendar.horizon_s,
             hold_ttl_min_s=calendar.hold_ttl_min_s,
             hold_ttl_max_s=calendar.hold_ttl_max_s,
+            doubt_max_s=calendar.doubt_max_s,
             hold_margin_s=calendar.hold_margin_s,
             tombstone_s=calendar.tombstone_s,
         ),

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from gridtravel.agents.jobs.environment import leg_environment
 from gridtravel.agents.jobs.restart import NO_CLASS, restore_jobs, scheduler_job
@@ -53,10 +53,26 @@ log = logging.getLogger(__name__)
 CO_START_LEAD_S: Final = 0.25
 """Legs of a trip are let go this long after their common start: launching takes some 50 ms."""
 
-Claim = Callable[["Race", Callable[[], bool]], Awaitable[bool]]
+
+LEG_DOES_NOT_RUN: Final = "its reservation was released before it could start"
+RACE_TOO_LATE: Final = "it could no longer end inside the window of its race"
+
+
+class Trips(Protocol):
+    """Whether what belongs to a trip may start."""
+
+    async def claim(self, race: Race, is_wanted: Callable[[], bool]) -> bool:
+        """True when this copy of a race runs, and no other; asks until it is known."""
+
+    def may_begin(self, reservation_id: str) -> bool | None:
+        """Whether what is in a reservation may start; ``None``: its trip has not settled it yet."""
+
+    async def begins(self, reservation_id: str) -> bool:
+        """The same, when it is known."""
+
+
 """True: the copy has won. The second argument says whether the answer is still wanted."""
 RACE_LOST: Final = "another copy of it runs"
-RACE_TOO_LATE: Final = "it could no longer end inside the window of its race"
 
 
 class JobRunner:
@@ -75,7 +91,7 @@ class JobRunner:
         kill_grace_s: float,
         task_limits: TaskLimitRules,
         record: Callable[[Sequence[AgentEvent]], Ticket],
-        claim: Claim,
+        trips: Trips,
     ) -> None:
         self.calendar = calendar
         self.scheduler = scheduler
@@ -87,8 +103,8 @@ class JobRunner:
         self._kill_grace_s = kill_grace_s
         self._task_limits = task_limits
         self._record = record
-        self._claim = claim
-        self._races: set[asyncio.Task[None]] = set()
+        self._trips = trips
+        self._waits: set[asyncio.Task[None]] = set()
         """Copies in races that wait for the word that they have won."""
         self._cancelled: set[str] = set()
         """Jobs that were told to end because somebody cancelled them."""
@@ -148,14 +164,34 @@ class JobRunner:
         await self._launch_all(events)
 
     async def _launch_all(self, events: Sequence[JobStarting]) -> None:
-        """Launch what may run; a copy in a race when it has won, which nobody waits for here."""
-        alone = [each for each in events if self.jobs.views[each.job_id].spec.race is None]
+        """Launch what may run; a copy in a race when it has won, and a leg when it is settled that
+        its trip runs. Nobody waits here for either.
+        """
+        ready = []
         for event in events:
-            if event not in alone:
-                task = asyncio.create_task(self._race(event), name="race")
-                self._races.add(task)
-                task.add_done_callback(self._races.discard)
-        await asyncio.gather(*(self._launch(event) for event in alone))
+            wait = self._wait_for(event)
+            if wait is None:
+                ready.append(event)
+                continue
+            task = asyncio.create_task(wait, name="may it start")
+            self._waits.add(task)
+            task.add_done_callback(self._waits.discard)
+        await asyncio.gather(*(self._launch(event) for event in ready))
+
+    def _wait_for(self, event: JobStarting) -> Coroutine[object, object, None] | None:
+        """What launches a job later; ``None``: it may be launched now."""
+        if self.jobs.views[event.job_id].spec.race is not None:
+            return self._race(event)
+        if event.reservation_id and not self._trips.may_begin(event.reservation_id):
+            return self._begin(event)
+        return None
+
+    async def _begin(self, event: JobStarting) -> None:
+        """Launch a job of a trip's leg, once it is settled that the leg runs."""
+        if await self._trips.begins(event.reservation_id):
+            await self._launch(event)
+        elif self._is_starting(event.job_id):
+            await self.over(event.job_id, JobState.CANCELLED, None, LEG_DOES_NOT_RUN)
 
     async def _race(self, event: JobStarting) -> None:
         """Launch a copy if no other one runs; it is over otherwise."""
@@ -164,7 +200,7 @@ class JobRunner:
         assert spec.race is not None, "the caller looked"
         if self._clock.now() + spec.limit_s > spec.race.ends_at:
             await self.over(job_id, JobState.CANCELLED, None, RACE_TOO_LATE)
-        elif await self._claim(spec.race, lambda: self._is_starting(job_id)):
+        elif await self._trips.claim(spec.race, lambda: self._is_starting(job_id)):
             await self._launch(event)
         elif self._is_starting(job_id):
             await self.over(job_id, JobState.CANCELLED, None, RACE_LOST)
@@ -356,15 +392,26 @@ class JobRunner:
             node_names=view.node_names,
         )
 
-    async def reservation_ended(self, reservation_id: str) -> None:
-        """A reservation was released: its running jobs are stopped, its waiting ones cancelled."""
+    async def reservation_ended(self, reservation_id: str, reason: str = "") -> None:
+        """A reservation was released: its running jobs are stopped, its waiting ones cancelled.
+        ``reason``: shown with those that had not run.
+        """
         reservation = self.calendar.get(reservation_id)
         if reservation.state is ReservationState.COMMITTED:
             return
         for view in self.jobs.active():
             inside = self.jobs.runs_inside.get(view.job_id, view.spec.reservation_id)
             if inside == reservation_id:
-                await self.cancel(view.job_id)
+                if reason and view.state is not JobState.RUNNING:
+                    await self._drop(view, reason)
+                else:
+                    await self.cancel(view.job_id)
+
+    async def _drop(self, view: JobView, reason: str) -> None:
+        """A job that was not launched, and never will be."""
+        if view.state is JobState.QUEUED:
+            self.scheduler.cancel(view.job_id, self._clock.now())
+        await self.over(view.job_id, JobState.CANCELLED, None, reason)
 
     async def settle_reservations(self) -> None:
         """End what reservations left behind: jobs still running in one that was released (its

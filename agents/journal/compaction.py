@@ -8,10 +8,9 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gridtravel.agents.journal.events import (
-    AcceptorChanged,
     AgentEvent,
     HandoverDone,
     JobAccepted,
@@ -26,6 +25,7 @@ from gridtravel.agents.journal.events import (
     JobStarting,
     NumbersGiven,
     ReservationBound,
+    TripEvent,
 )
 from gridtravel.agents.journal.job_table import JobTable
 from gridtravel.gridcore.booking.calendar_book import CalendarBook
@@ -35,20 +35,20 @@ from gridtravel.gridcore.booking.calendar_events import (
     ReservationGranted,
     ReservationMoved,
 )
-from gridtravel.gridcore.trips.trip_consensus import AcceptorState
 
 
 def compacted(
     events: Iterable[AgentEvent],
     calendar: CalendarBook,
     jobs: JobTable,
-    acceptors: dict[str, AcceptorState],
+    keeps: Callable[[TripEvent], bool],
 ) -> Iterator[AgentEvent]:
     """The history of what is remembered, and at its end how many ids were given in all. What the
-    site remembers of itself is written anew by ``SiteState.history``.
+    site remembers of itself is written anew by ``SiteState.history``. ``keeps``:
+    whether a record about trips still matters.
     """
     for event in events:
-        if _is_remembered(event, calendar, jobs, acceptors):
+        if _is_remembered(event, calendar, jobs, keeps):
             yield event
     yield NumbersGiven(reservations=calendar.ids_given, jobs=jobs.ids_given)
 
@@ -57,7 +57,7 @@ def _is_remembered(
     event: AgentEvent,
     calendar: CalendarBook,
     jobs: JobTable,
-    acceptors: dict[str, AcceptorState],
+    keeps: Callable[[TripEvent], bool],
 ) -> bool:
     match event:
         case ReservationGranted() | ReservationMoved():
@@ -82,7 +82,7 @@ def _is_remembered(
             return event.job_id in jobs.views
         case ReservationBound():
             return event.reservation_id in calendar.reservations
-        case AcceptorChanged():
-            return acceptors.get(event.state.instance) == event.state
+        case _ if isinstance(event, TripEvent):
+            return keeps(event)
         case _:
             return False  # sums and states, which are written anew

@@ -22,6 +22,7 @@ from gridtravel.gridcore.booking.calendar_events import (
 )
 from gridtravel.gridcore.jobs.job import JobSpec, JobState
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.registers import TripRegister
 from gridtravel.gridcore.trips.trip_consensus import AcceptorState
 from gridtravel.gridio.journal.records import EventCodec
 from gridtravel.local_sched.reservations.standing import StandingReservation
@@ -163,6 +164,24 @@ class AcceptorsForgotten:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TripRegistered:
+    """The first hold of an attempt, or the first copy of a race, has named its trip here; written
+    with it.
+    """
+
+    register: TripRegister
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegRuns:
+    """It was settled that a leg runs, so it begins whatever is heard of the others then."""
+
+    reservation_id: str
+    instance: str
+    """The attempt in which it does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NumbersGiven:
     """How many ids had been given when the journal was compacted; none is given again."""
 
@@ -279,7 +298,7 @@ SiteEvent = (
     | StandingDeclared
     | StandingWithdrawn
 )
-TripEvent = AcceptorChanged | AcceptorsForgotten
+TripEvent = AcceptorChanged | AcceptorsForgotten | TripRegistered | LegRuns
 AgentEvent = CalendarEvent | JobEvent | TripEvent | SiteEvent | NumbersGiven
 
 AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
@@ -303,6 +322,8 @@ AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "job-bound": JobBound,
         "acceptor-changed": AcceptorChanged,
         "acceptors-forgotten": AcceptorsForgotten,
+        "trip-registered": TripRegistered,
+        "leg-runs": LegRuns,
         "numbers-given": NumbersGiven,
         "mode-changed": ModeChanged,
         "node-changed": NodeChanged,

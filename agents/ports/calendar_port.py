@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gridtravel.agents.journal.events import TripRegistered
 from gridtravel.agents.ports.access import account_of, came_through, require_login
 from gridtravel.gridcore.booking.reservations import (
     Availability,
@@ -22,6 +23,7 @@ from gridtravel.gridcore.booking.summaries import CalendarSummary, SummaryDelta
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import NotAuthorisedError
 from gridtravel.gridcore.ports import ClassDescription, SiteDescription
+from gridtravel.gridcore.trips.registers import register_of
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.local_sched.reservations.user_reservations import (
     decide_amend_within_limits,
@@ -100,7 +102,7 @@ class CalendarEndpoint:
         """
         core, now = self._core, self._core.clock.now()
         hold = core.calendar.get(reservation_id, self._by(reservation_id))
-        if core.trips.must_ask(hold):
+        if core.trips.participant.must_ask(hold):
             answer, events = core.calendar.decide_late_commit(reservation_id, now)
         else:
             answer, events = core.calendar.decide_commit(reservation_id, None, now)
@@ -108,10 +110,8 @@ class CalendarEndpoint:
         return answer
 
     async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
-        """See ``CalendarPort``. For sites of the grid, and for travellers known here."""
-        if self._caller.role is Role.USER:
-            require_login(self._caller, "vote on trips")
-        return await self._core.trips.vote(question)
+        """See ``CalendarPort``."""
+        return await self._core.trips.vote(question, self._caller)
 
     async def release(self, reservation_id: str) -> None:
         """See ``CalendarPort``."""
@@ -171,6 +171,12 @@ class CalendarEndpoint:
         owner = self._owner(asked)
         if (self._caller.owner, asked.request_id) in core.calendar.tombstoned:
             owner = self._caller.owner  # a manager undid it before it came
+        registering: tuple[TripRegistered, ...] = ()
+        if asked.trip is not None:
+            named = core.trips.registering(register_of(asked.trip, owner), now)
+            if isinstance(named, Decline):
+                return named
+            registering = named
         contact = core.parts.port_pool.pick(core.calendar.unordered_live()) if asked.trip else ""
         answer, events = decide_reserve_within_limits(
             core.calendar,
@@ -184,7 +190,7 @@ class CalendarEndpoint:
         )
         if is_dry_run:
             return answer
-        await core.record(events).durable()
+        await core.record((*registering, *events) if events else ()).durable()
         return answer
 
     def _mine(

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gridtravel.agents.journal.events import JobAccepted, JobBound, ReservationBound
+from gridtravel.agents.journal.events import JobAccepted, JobBound, ReservationBound, TripRegistered
 from gridtravel.agents.ports.access import account_of, is_mine, may_read, require_login
 from gridtravel.agents.ports.calendar_port import CalendarEndpoint
 from gridtravel.agents.ports.orders import carry_out, set_system_reservation
@@ -23,6 +23,7 @@ from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.jobs.tasks import refuse_site_variable
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
+from gridtravel.gridcore.trips.registers import register_of_race
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.local_sched.policies.admission import admit
 from gridtravel.local_sched.reservations.user_reservations import SYSTEM_OWNER
@@ -122,6 +123,13 @@ class SiteEndpoint:
         job = self._refuse(asked, owner) or self._accept(asked, owner)
         if isinstance(job, Decline):
             return job
+        registering: tuple[TripRegistered, ...] = ()
+        if asked.race is not None:
+            race = register_of_race(asked.race, owner)
+            named = core.trips.registering(race, core.clock.now())
+            if isinstance(named, Decline):
+                return named
+            registering = named
         job_id = job.job_id
         accepted = JobAccepted(
             job_id=job_id,
@@ -130,7 +138,7 @@ class SiteEndpoint:
             at=job.submitted_at,
             class_name=job.class_name,
         )
-        ticket = core.record([accepted])
+        ticket = core.record([*registering, accepted])
         core.runner.queue(job_id)
         await ticket.durable()
         return core.view(job_id)

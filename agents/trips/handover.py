@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from gridtravel.agents.jobs.runner import JobRunner
     from gridtravel.agents.journal.events import AgentEvent
     from gridtravel.agents.journal.job_table import JobTable
-    from gridtravel.agents.trips.participant import Connect
+    from gridtravel.agents.trips.site_trips import Connect
     from gridtravel.gridcore.booking.calendars import Calendar
     from gridtravel.gridcore.ports import SiteServices
     from gridtravel.gridio.journal.contract import Ticket

@@ -34,6 +34,10 @@ class CalendarRules:
     """Longest life of a hold, whatever was asked."""
     hold_margin_s: int = 1
     """A hold expires at least this long before it starts; at least 1."""
+    doubt_max_s: int = 900
+    """How long after its lifetime a hold of a trip may wait for the trip's outcome; then it is
+    withdrawn.
+    """
     tombstone_s: int = 86_400
     """How long a finished id is remembered; far longer than any message can be late."""
     offers_max: int = 512
@@ -45,6 +49,8 @@ class CalendarRules:
                 "calendar rules contradict each other:"
                 " 1 <= hold_ttl_min_s <= hold_ttl_max_s is needed"
             )
+        if self.doubt_max_s < 1:
+            raise InputError("doubt_max_s must be at least 1: the others are asked once at least")
         if self.hold_margin_s < 1:
             raise InputError("hold_margin_s must be at least 1: a hold expires before it starts")
         if self.offers_max < 1:

@@ -63,6 +63,10 @@ class ReservationEvent(enum.StrEnum):
     MERGE = "merge"
     """A hold gives its time and size to the leg of a trip that it was to replace."""
     COMPLETE = "complete"
+    WITHDRAW = "withdraw"
+    """A hold of a trip whose outcome could not be learned in time: it ends, and is never committed
+    later, whatever the outcome is.
+    """
 
 
 _S, _E = ReservationState, ReservationEvent
@@ -74,6 +78,7 @@ TRANSITIONS: Final[Mapping[ReservationState, Mapping[ReservationEvent, Reservati
                 _E.COMMIT: _S.COMMITTED,
                 _E.RELEASE: _S.RELEASED,
                 _E.EXPIRE: _S.EXPIRED,
+                _E.WITHDRAW: _S.EXPIRED,
                 _E.MERGE: _S.SUPERSEDED,
             },
             _S.COMMITTED: {
@@ -109,6 +114,28 @@ class Acceptor:
         check_id("site", self.site)
 
 
+class Begin(enum.StrEnum):
+    """When a leg of a trip begins (docs/protocol.md, section 3)."""
+
+    EACH = "each"
+    """Each leg by itself: when its commit is known and it is not late."""
+    TOGETHER = "together"
+    """Every leg of a start or none: when all of them are ready."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TripLeg:
+    """A leg of a trip as all participants know it."""
+
+    leg: str
+    site: str
+    start: Instant
+
+    def __post_init__(self) -> None:
+        check_id("leg name", self.leg)
+        check_id("site", self.site)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripRef:
     """The trip a reservation is a leg of. Every participant learns all participants with the first
@@ -119,7 +146,13 @@ class TripRef:
     leg: str
     """Name of this leg, unique within the trip."""
     attempt: int = 1
-    """Number of the attempt to make the trip whole; each has an outcome of its own."""
+    """Number of the attempt to make the trip whole; each has an outcome of its own. It gives the
+    order of attempts.
+    """
+    nonce: str = ""
+    """Chosen by chance with each attempt, and part of its name: a laptop whose log was restored
+    from a backup counts anew. Empty in journals of earlier releases.
+    """
     participants: tuple[str, ...] = ()
     """Names of all sites that hold a leg, in the order of the legs; the same at every participant.
     """
@@ -127,24 +160,48 @@ class TripRef:
     """Sites that keep the outcome of the attempt, 2F+1 of them; empty: the single participant
     decides alone, by its own book.
     """
+    legs: tuple[TripLeg, ...] = ()
+    """All legs, the same at every participant. Empty in journals of earlier releases."""
     ends_at: Instant = 0
     """When the last leg ends; acceptors remember the outcome until then."""
+    begin: Begin = Begin.EACH
 
     def __post_init__(self) -> None:
         check_id("trip id", self.trip_id)
         check_id("leg name", self.leg)
         if self.attempt < 1:
             raise InputError(f"attempts are counted from 1: {self.attempt}")
+        check_id("trip attempt", self.cancellation)
+        if len({each.leg for each in self.legs}) < len(self.legs):
+            raise InputError(f"trip {self.trip_id} names a leg twice")
 
     @property
     def instance(self) -> str:
         """Names the attempt wherever its outcome is asked for."""
-        return f"{self.trip_id}/{self.attempt}"
+        return attempt_name(self.trip_id, self.attempt, self.nonce)
 
     @property
     def cancellation(self) -> str:
         """Names the question whether the attempt, once committed, was cancelled as a whole."""
         return f"{self.instance}/cancel"
+
+    def readiness(self, leg: str) -> str:
+        """Names the question whether a leg of the attempt is ready to begin."""
+        return f"{self.instance}/ready/{leg}"
+
+    def is_leg_of(self, site: str) -> bool:
+        """True when this leg is held by ``site`` itself, and not by a manager above it."""
+        return any(each.leg == self.leg and each.site == site for each in self.legs)
+
+    @property
+    def starts_at(self) -> Instant:
+        """When the first leg starts; 0 where the legs are not known."""
+        return min((each.start for each in self.legs), default=0)
+
+
+def attempt_name(trip_id: str, attempt: int, nonce: str) -> str:
+    """The name under which an attempt's outcome is kept."""
+    return f"{trip_id}/{attempt}.{nonce}" if nonce else f"{trip_id}/{attempt}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +354,8 @@ class DeclineRule(enum.StrEnum):
     """The request id was used, and what it booked has ended: a late duplicate cannot revive it."""
     STATE = "state"
     """The reservation's state does not allow the verb."""
+    TRIP = "trip"
+    """What the request says of its trip contradicts what was said here before, or by others."""
     SUSPENDED = "suspended"
     POLICY = "policy"
     CHANGED = "changed"

@@ -38,6 +38,8 @@ class Race:
     """Who keeps the answers; never empty."""
     ends_at: Instant
     """Nobody asks later: acceptors may forget the answers then."""
+    sites: tuple[str, ...] = ()
+    """Of the copies, in their order. Empty in journals of earlier releases."""
 
     def __post_init__(self) -> None:
         check_id("trip id", self.trip_id)
@@ -47,6 +49,8 @@ class Race:
             raise InputError(f"a race is between 2 to {COPIES_MAX} different copies")
         if self.copy not in self.copies:
             raise InputError(f"copy {self.copy[:60]!r} is not in its own race")
+        if self.sites and len(self.sites) != len(self.copies):
+            raise InputError("a race names the site of each of its copies")
         if not self.acceptors:
             raise InputError("a race needs sites that keep its outcome")
 

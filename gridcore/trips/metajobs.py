@@ -12,7 +12,7 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gridtravel.gridcore.booking.reservations import DURATION_LIMIT_S
+from gridtravel.gridcore.booking.reservations import DURATION_LIMIT_S, Begin
 from gridtravel.gridcore.errors import FieldError
 from gridtravel.gridcore.jobs.tasks import StagedFile, TaskSpec
 from gridtravel.gridcore.timing.durations import format_duration
@@ -98,6 +98,8 @@ class Metajob:
     healing: tuple[HealingRule, ...] = ()
     """Tried in order when a site fails before the start; empty: give up and cancel the rest."""
     notifications: Notifications = field(default_factory=Notifications)
+    begin_wish: Begin | None = None
+    """Whether legs that start together begin all or none; ``None``: as is usual for the pattern."""
 
     def __post_init__(self) -> None:
         check_trip_name("name", self.name)
@@ -121,6 +123,14 @@ class Metajob:
     def window(self) -> Interval:
         """The stretch in which everything must happen."""
         return Interval(self.earliest_start, self.latest_end)
+
+    @property
+    def begin(self) -> Begin:
+        """When a leg of the trip begins: where all start at one time, together."""
+        if self.begin_wish is not None:
+            return self.begin_wish
+        is_multiple = self.usage_pattern is UsagePattern.MULTIPLE
+        return Begin.TOGETHER if is_multiple else Begin.EACH
 
     @property
     def span_min_s(self) -> int:
@@ -330,6 +340,13 @@ class Metajob:
                 "is_race",
                 f"a race has one winner, but the usage pattern is {self.usage_pattern}",
                 hint='write usage_pattern = "single", or leave the race out',
+            )
+        is_multiple = self.usage_pattern is UsagePattern.MULTIPLE
+        if self.begin_wish is Begin.TOGETHER and not is_multiple:
+            raise FieldError(
+                "begin_wish",
+                f"only legs with one start begin together; the pattern is {self.usage_pattern}",
+                hint='leave begin out, or write usage_pattern = "multiple"',
             )
         tasks = [self.task, *(m.task for m in self.machines), *(s.task for s in self.stages)]
         if self.usage_pattern is not UsagePattern.MULTIPLE and any(

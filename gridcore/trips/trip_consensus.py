@@ -7,9 +7,10 @@ find it out without the laptop.
 
 - Ballot 0 belongs to the traveller alone, who proposes COMMIT with it, once all legs are held, and
   nothing else. That saves the first round of the protocol: nobody can have promised less.
-- A participant in doubt proposes with a higher ballot: the value accepted at the highest ballot
-  that a majority reports, else ABORT. So a COMMIT that may have been chosen is never overruled, and
-  an outcome is reached as long as a majority of the acceptors lives.
+- Above it only acceptors propose: the value accepted at the highest ballot that a majority reports,
+  else ABORT. So a COMMIT that may have been chosen is never overruled, and an outcome is reached as
+  long as a majority of the acceptors lives. Whoever else is in doubt asks one of them to settle the
+  question. Whose word counts is in ``registers``.
 
 Pure: what an acceptor remembers, what it answers, and how a proposer counts. Messages, disks and
 clocks are elsewhere. docs/protocol.md is the specification.
@@ -28,6 +29,8 @@ from gridtravel.gridcore.timing.instants import Instant
 
 ACCEPTORS_MAX: Final = 5
 """Two dead acceptors are survived; more would cost messages and help little."""
+ROUNDS_MAX: Final = 2**31
+PROPOSER_LENGTH_MAX: Final = 2 * ID_LENGTH_MAX
 
 
 class Outcome(enum.StrEnum):
@@ -69,6 +72,10 @@ class Phase(enum.StrEnum):
     """Phase 2: accept this outcome at this ballot."""
     LEARN = "LEARN"
     """Only say what was accepted; changes nothing."""
+    SETTLE = "SETTLE"
+    """Have the question settled among the acceptors, in favour of this outcome where none may have
+    been chosen; from whoever may not propose.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,19 +87,19 @@ class VoteQuestion:
     phase: Phase
     ballot: Ballot = TRAVELLERS_FIRST
     outcome: Outcome | None = None
-    """Only with ACCEPT, and always then."""
-    keep_until: Instant = 0
-    """The trip's end: nobody asks about it later, so the acceptor may forget it then."""
+    """Only with ACCEPT and SETTLE, and always then."""
 
     def __post_init__(self) -> None:
         check_id("trip attempt", self.instance)
-        if self.ballot.round < 0 or len(self.ballot.proposer) > ID_LENGTH_MAX:
+        is_ballot = 0 <= self.ballot.round <= ROUNDS_MAX
+        if not is_ballot or len(self.ballot.proposer) > PROPOSER_LENGTH_MAX:
             raise InputError("not a ballot of a trip")
-        if (self.outcome is not None) != (self.phase is Phase.ACCEPT):
-            raise InputError("an outcome belongs to ACCEPT, and to nothing else")
+        if (self.outcome is not None) != (self.phase in (Phase.ACCEPT, Phase.SETTLE)):
+            raise InputError("an outcome belongs to ACCEPT and SETTLE, and to nothing else")
         if self.phase is Phase.PREPARE and (self.ballot.round < 1 or not self.ballot.proposer):
             raise InputError("round 0 belongs to the traveller, who needs no promise")
-        if self.ballot == TRAVELLERS_FIRST and self.outcome is Outcome.ABORT:
+        is_first = self.phase is Phase.ACCEPT and self.ballot == TRAVELLERS_FIRST
+        if is_first and self.outcome is Outcome.ABORT:
             raise InputError("the traveller's first ballot can only propose COMMIT")
 
 
@@ -105,7 +112,9 @@ class AcceptorState:
     """Nothing below this is accepted any more."""
     vote: Vote | None = None
     keep_until: Instant = 0
-    """The trip's end; the acceptor remembers at least until then."""
+    """The trip's end, as its register says; the acceptor remembers at least until then."""
+    asked_by: str = ""
+    """Who asked about an attempt that no hold here had named; empty: one had."""
 
     def __post_init__(self) -> None:
         check_id("trip attempt", self.instance)
@@ -123,23 +132,22 @@ class AcceptorAnswer:
 
 
 def answer_vote(
-    state: AcceptorState | None, question: VoteQuestion, acceptor: str
+    state: AcceptorState, question: VoteQuestion, acceptor: str
 ) -> tuple[AcceptorState, AcceptorAnswer]:
-    """What an acceptor remembers after a question, and what it answers.
+    """What an acceptor remembers after a question, and what it answers; ``state``: what it
+    remembers of that question, or a new one.
 
     The same state back means that nothing has to be journaled. A ballot below the promised one is
     refused, and the answer says what was promised.
     """
-    old = state or AcceptorState(instance=question.instance)
-    new, is_granted = old, True
-    if question.phase is not Phase.LEARN:
-        is_granted = question.ballot >= old.promised
+    new, is_granted = state, True
+    if question.phase in (Phase.PREPARE, Phase.ACCEPT):
+        is_granted = question.ballot >= state.promised
         if is_granted:
-            vote = old.vote
+            vote = state.vote
             if question.outcome is not None:
                 vote = Vote(ballot=question.ballot, outcome=question.outcome)
-            keep_until = max(old.keep_until, question.keep_until)
-            new = replace(old, promised=question.ballot, vote=vote, keep_until=keep_until)
+            new = replace(state, promised=question.ballot, vote=vote)
     answer = AcceptorAnswer(
         acceptor=acceptor, is_granted=is_granted, promised=new.promised, vote=new.vote
     )

@@ -1,20 +1,22 @@
-"""Asking the acceptors of a trip, as a laptop or as a site in doubt.
+"""Asking the acceptors of a trip (``gridcore.trips.trip_consensus``; docs/protocol.md).
 
-The rules are in ``gridcore.trips.trip_consensus``; this sends the questions. One ``TripVoting``
-serves one proposer and one attempt of one trip. Faults of single acceptors are what the protocol is
-for, so they are counted as silence. A ``RaceVoting`` serves one party of a race, whose rules are in
-``gridcore.jobs.races``: one ``TripVoting`` for each copy.
+``TripQuestions`` is what anybody who has a say may do: ask for what was chosen, and have an
+acceptor settle what is open. ``TripVoting`` is for an acceptor, which proposes by itself, and
+``TravellersVoting`` for a trip's owner, who has the first ballot. Each serves one party and one
+question. Faults of single acceptors are what the protocol is for, so they are counted as silence.
+
+A ``RaceVoting`` serves one party of a race, whose rules are in ``gridcore.jobs.races``: a question
+for each copy.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Final, Protocol
 
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.jobs.races import Race
-from gridtravel.gridcore.ports import CalendarPort
-from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.trip_consensus import (
     TRAVELLERS_FIRST,
     AcceptorAnswer,
@@ -28,36 +30,129 @@ from gridtravel.gridcore.trips.trip_consensus import (
     value_to_propose,
 )
 
+STRAGGLERS_S: Final = 0.2
+"""So long the others are waited for when enough acceptors have answered: each that has voted as
+well is one more that may die.
+"""
 
-class TripVoting:
-    """One proposer's view of one attempt."""
 
-    def __init__(
-        self,
-        instance: str,
-        acceptors: Mapping[str, CalendarPort],
-        proposer: str,
-        *,
-        keep_until: Instant,
-    ) -> None:
-        self._instance = instance
+class Votes(Protocol):
+    """A way to one acceptor; a ``CalendarPort`` is one."""
+
+    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
+        """See ``CalendarPort.vote``."""
+        ...
+
+
+class TripQuestions:
+    """One party's view of one question."""
+
+    def __init__(self, question: str, acceptors: Mapping[str, Votes]) -> None:
+        self._question = question
         self._acceptors = dict(acceptors)
         self._names = tuple(acceptors)
-        self._proposer = proposer
-        self._keep_until = keep_until
+        self._turn = 0
+        """Whom to ask next to settle: another one each time, so that a dead one costs one try."""
         self._last = TRAVELLERS_FIRST
         """The highest ballot used or heard of."""
 
+    async def learn(self) -> Outcome | None:
+        """The outcome, when what the acceptors say proves one. Changes nothing anywhere."""
+        question = VoteQuestion(instance=self._question, phase=Phase.LEARN)
+        answers = await self._ask(question, lambda heard: chosen(heard, self._names) is not None)
+        return chosen(answers, self._names)
+
+    async def settle(self, wish: Outcome) -> Outcome | None:
+        """Have the question settled, in favour of ``wish`` where nothing may have been chosen yet.
+        ``None``: not known yet; say it again later. One acceptor's word is never enough: what it
+        has settled is learned from a majority.
+        """
+        question = VoteQuestion(instance=self._question, phase=Phase.SETTLE, outcome=wish)
+        for _ in self._names:
+            name = self._names[self._turn % len(self._names)]
+            self._turn += 1
+            try:
+                answer = await self._acceptors[name].vote(question)
+            except GridError:
+                continue
+            if answer.is_granted:
+                return await self.learn()
+        return None
+
+    async def _ask(
+        self, question: VoteQuestion, is_enough: Callable[[list[AcceptorAnswer]], bool]
+    ) -> list[AcceptorAnswer]:
+        """The answers of the acceptors that answer, until they are enough; a dead one is not waited
+        for then. What one says in another's name is no answer.
+        """
+        heard: list[AcceptorAnswer] = []
+        answers: asyncio.Queue[AcceptorAnswer | None] = asyncio.Queue()
+
+        async def ask(name: str) -> None:
+            answers.put_nowait(await self._ask_one(name, question))
+
+        tasks = [asyncio.ensure_future(ask(name)) for name in self._names]
+        try:
+            for _ in tasks:
+                async with asyncio.timeout(STRAGGLERS_S if is_enough(heard) else None):
+                    answer = await answers.get()
+                if answer is not None:
+                    heard.append(answer)
+        except TimeoutError:
+            pass  # enough have answered
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for answer in heard:
+            self._last = max(self._last, answer.promised)
+        return heard
+
+    async def _ask_one(self, name: str, question: VoteQuestion) -> AcceptorAnswer | None:
+        try:
+            answer = await self._acceptors[name].vote(question)
+        except GridError:
+            return None
+        return answer if answer.acceptor == name else None
+
+    def _is_majority(self, heard: list[AcceptorAnswer]) -> bool:
+        return sum(each.is_granted for each in heard) >= majority(self._names)
+
+    async def _accept(self, ballot: Ballot, value: Outcome) -> Outcome | None:
+        question = VoteQuestion(
+            instance=self._question, phase=Phase.ACCEPT, ballot=ballot, outcome=value
+        )
+        return value if self._is_majority(await self._ask(question, self._is_majority)) else None
+
+
+class TravellersVoting(TripQuestions):
+    """A question as whoever has its first ballot asks it: the trip's owner, and of a leg's
+    readiness its site.
+    """
+
+    @property
+    def is_outbid(self) -> bool:
+        """True when some acceptor has promised a higher ballot: the first one may never be chosen
+        any more.
+        """
+        return self._last > TRAVELLERS_FIRST
+
     async def propose_first(self) -> Outcome | None:
-        """The traveller's first proposal, COMMIT with ballot 0; ``None``: a majority did not grant
-        it, which decides nothing.
+        """Propose COMMIT with ballot 0; ``None``: a majority did not grant it, which decides
+        nothing. Saying it again is the same proposal.
         """
         return await self._accept(TRAVELLERS_FIRST, Outcome.COMMIT)
 
-    async def learn(self) -> Outcome | None:
-        """The outcome, when what the acceptors say proves one. Changes nothing anywhere."""
-        question = VoteQuestion(instance=self._instance, phase=Phase.LEARN)
-        return chosen(await self._ask(question), self._names)
+
+class TripVoting(TripQuestions):
+    """A question as an acceptor asks it, which may propose. ``proposer`` names it and this use of
+    it: no two share a ballot, and none uses one twice. It begins with the acceptor's name and a
+    colon.
+    """
+
+    def __init__(self, question: str, acceptors: Mapping[str, Votes], proposer: str) -> None:
+        super().__init__(question, acceptors)
+        self._proposer = proposer
 
     async def settle(self, wish: Outcome) -> Outcome | None:
         """One whole round with a new ballot: the outcome that may have been chosen already, else
@@ -66,47 +161,30 @@ class TripVoting:
         """
         ballot = next_ballot([], self._proposer, self._last)
         self._last = ballot
-        prepare = VoteQuestion(
-            instance=self._instance,
-            phase=Phase.PREPARE,
-            ballot=ballot,
-            keep_until=self._keep_until,
-        )
-        promises = [each for each in await self._ask(prepare) if each.is_granted]
-        if len(promises) < majority(self._names):
+        prepare = VoteQuestion(instance=self._question, phase=Phase.PREPARE, ballot=ballot)
+        heard = await self._ask(prepare, self._is_majority)
+        if not self._is_majority(heard):
             return None
-        value = value_to_propose(promises, wish)
+        value = value_to_propose([each for each in heard if each.is_granted], wish)
         return await self._accept(ballot, value)
 
-    async def _accept(self, ballot: Ballot, value: Outcome) -> Outcome | None:
-        question = VoteQuestion(
-            instance=self._instance,
-            phase=Phase.ACCEPT,
-            ballot=ballot,
-            outcome=value,
-            keep_until=self._keep_until,
-        )
-        granted = [each for each in await self._ask(question) if each.is_granted]
-        return value if len(granted) >= majority(self._names) else None
 
-    async def _ask(self, question: VoteQuestion) -> list[AcceptorAnswer]:
-        """The answers of all acceptors that answer."""
+class OutsidersVoting(TripVoting):
+    """A question as a participant asks it that is no acceptor. Where the acceptors have never heard
+    of the attempt, because its holds were sent to some sites only, nobody there would propose; so
+    it does, towards ABORT, which is all that they take then.
+    """
 
-        async def ask(port: CalendarPort) -> AcceptorAnswer | None:
-            try:
-                return await port.vote(question)
-            except GridError:
-                return None
-
-        answers = await asyncio.gather(*(ask(port) for port in self._acceptors.values()))
-        heard = [each for each in answers if each is not None]
-        for answer in heard:
-            self._last = max(self._last, answer.promised)
-        return heard
+    async def settle(self, wish: Outcome) -> Outcome | None:
+        """See ``TripQuestions.settle``."""
+        outcome = await TripQuestions.settle(self, wish)
+        if outcome is None and wish is Outcome.ABORT:
+            outcome = await super().settle(wish)
+        return outcome
 
 
-Ask = Callable[[str], TripVoting]
-"""Makes the proposer for one question; each with a name of its own, never used again."""
+Ask = Callable[[str], TripQuestions]
+"""Makes what asks one question."""
 
 
 class RaceVoting:
@@ -117,7 +195,7 @@ class RaceVoting:
     def __init__(self, race: Race, ask: Ask) -> None:
         self._race = race
         self._ask = ask
-        self._votings: dict[str, TripVoting] = {}
+        self._questions: dict[str, TripQuestions] = {}
         self._known: dict[str, Outcome] = {}
         """By copy; an outcome that was chosen once stays."""
 
@@ -151,10 +229,10 @@ class RaceVoting:
     async def _settle(self, copy: str, wish: Outcome) -> Outcome | None:
         if copy in self._known:
             return self._known[copy]
-        if copy not in self._votings:
-            self._votings[copy] = self._ask(self._race.question(copy))
-        voting = self._votings[copy]
-        outcome = await voting.learn() or await voting.settle(wish)
+        if copy not in self._questions:
+            self._questions[copy] = self._ask(self._race.question(copy))
+        question = self._questions[copy]
+        outcome = await question.learn() or await question.settle(wish)
         if outcome is not None:
             self._known[copy] = outcome
         return outcome

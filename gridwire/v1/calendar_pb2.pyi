@@ -20,6 +20,7 @@ class VotePhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VOTE_PHASE_PREPARE: _ClassVar[VotePhase]
     VOTE_PHASE_ACCEPT: _ClassVar[VotePhase]
     VOTE_PHASE_LEARN: _ClassVar[VotePhase]
+    VOTE_PHASE_SETTLE: _ClassVar[VotePhase]
 TRIP_OUTCOME_UNSPECIFIED: TripOutcome
 TRIP_OUTCOME_COMMIT: TripOutcome
 TRIP_OUTCOME_ABORT: TripOutcome
@@ -27,6 +28,7 @@ VOTE_PHASE_UNSPECIFIED: VotePhase
 VOTE_PHASE_PREPARE: VotePhase
 VOTE_PHASE_ACCEPT: VotePhase
 VOTE_PHASE_LEARN: VotePhase
+VOTE_PHASE_SETTLE: VotePhase
 
 class DescribeRequest(_message.Message):
     __slots__ = ()
@@ -147,18 +149,16 @@ class Ballot(_message.Message):
     def __init__(self, round: _Optional[int] = ..., proposer: _Optional[str] = ...) -> None: ...
 
 class VoteRequest(_message.Message):
-    __slots__ = ("instance", "phase", "ballot", "outcome", "keep_until")
+    __slots__ = ("instance", "phase", "ballot", "outcome")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     BALLOT_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
-    KEEP_UNTIL_FIELD_NUMBER: _ClassVar[int]
     instance: str
     phase: VotePhase
     ballot: Ballot
     outcome: TripOutcome
-    keep_until: int
-    def __init__(self, instance: _Optional[str] = ..., phase: _Optional[_Union[VotePhase, str]] = ..., ballot: _Optional[_Union[Ballot, _Mapping]] = ..., outcome: _Optional[_Union[TripOutcome, str]] = ..., keep_until: _Optional[int] = ...) -> None: ...
+    def __init__(self, instance: _Optional[str] = ..., phase: _Optional[_Union[VotePhase, str]] = ..., ballot: _Optional[_Union[Ballot, _Mapping]] = ..., outcome: _Optional[_Union[TripOutcome, str]] = ...) -> None: ...
 
 class VoteReply(_message.Message):
     __slots__ = ("acceptor", "is_granted", "promised", "accepted_ballot", "accepted")

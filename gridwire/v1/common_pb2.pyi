@@ -7,6 +7,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class TripBegin(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TRIP_BEGIN_UNSPECIFIED: _ClassVar[TripBegin]
+    TRIP_BEGIN_EACH: _ClassVar[TripBegin]
+    TRIP_BEGIN_TOGETHER: _ClassVar[TripBegin]
+
 class ReservationState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     RESERVATION_STATE_UNSPECIFIED: _ClassVar[ReservationState]
@@ -16,6 +22,9 @@ class ReservationState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RESERVATION_STATE_EXPIRED: _ClassVar[ReservationState]
     RESERVATION_STATE_SUPERSEDED: _ClassVar[ReservationState]
     RESERVATION_STATE_COMPLETED: _ClassVar[ReservationState]
+TRIP_BEGIN_UNSPECIFIED: TripBegin
+TRIP_BEGIN_EACH: TripBegin
+TRIP_BEGIN_TOGETHER: TripBegin
 RESERVATION_STATE_UNSPECIFIED: ReservationState
 RESERVATION_STATE_HELD: ReservationState
 RESERVATION_STATE_COMMITTED: ReservationState
@@ -33,20 +42,36 @@ class Interval(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class TripRef(_message.Message):
-    __slots__ = ("trip_id", "leg", "participants", "acceptors", "attempt", "ends_at")
+    __slots__ = ("trip_id", "leg", "participants", "acceptors", "attempt", "ends_at", "nonce", "legs", "begin")
     TRIP_ID_FIELD_NUMBER: _ClassVar[int]
     LEG_FIELD_NUMBER: _ClassVar[int]
     PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
     ACCEPTORS_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     ENDS_AT_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    LEGS_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
     trip_id: str
     leg: str
     participants: _containers.RepeatedScalarFieldContainer[str]
     acceptors: _containers.RepeatedCompositeFieldContainer[Acceptor]
     attempt: int
     ends_at: int
-    def __init__(self, trip_id: _Optional[str] = ..., leg: _Optional[str] = ..., participants: _Optional[_Iterable[str]] = ..., acceptors: _Optional[_Iterable[_Union[Acceptor, _Mapping]]] = ..., attempt: _Optional[int] = ..., ends_at: _Optional[int] = ...) -> None: ...
+    nonce: str
+    legs: _containers.RepeatedCompositeFieldContainer[TripLeg]
+    begin: TripBegin
+    def __init__(self, trip_id: _Optional[str] = ..., leg: _Optional[str] = ..., participants: _Optional[_Iterable[str]] = ..., acceptors: _Optional[_Iterable[_Union[Acceptor, _Mapping]]] = ..., attempt: _Optional[int] = ..., ends_at: _Optional[int] = ..., nonce: _Optional[str] = ..., legs: _Optional[_Iterable[_Union[TripLeg, _Mapping]]] = ..., begin: _Optional[_Union[TripBegin, str]] = ...) -> None: ...
+
+class TripLeg(_message.Message):
+    __slots__ = ("leg", "site", "start")
+    LEG_FIELD_NUMBER: _ClassVar[int]
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    leg: str
+    site: str
+    start: int
+    def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., start: _Optional[int] = ...) -> None: ...
 
 class Acceptor(_message.Message):
     __slots__ = ("site", "endpoint")

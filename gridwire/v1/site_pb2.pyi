@@ -108,18 +108,20 @@ class Handover(_message.Message):
     def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., endpoint: _Optional[str] = ..., files: _Optional[_Iterable[_Union[HandedFile, _Mapping]]] = ...) -> None: ...
 
 class Race(_message.Message):
-    __slots__ = ("trip_id", "copy", "copies", "acceptors", "ends_at")
+    __slots__ = ("trip_id", "copy", "copies", "acceptors", "ends_at", "sites")
     TRIP_ID_FIELD_NUMBER: _ClassVar[int]
     COPY_FIELD_NUMBER: _ClassVar[int]
     COPIES_FIELD_NUMBER: _ClassVar[int]
     ACCEPTORS_FIELD_NUMBER: _ClassVar[int]
     ENDS_AT_FIELD_NUMBER: _ClassVar[int]
+    SITES_FIELD_NUMBER: _ClassVar[int]
     trip_id: str
     copy: str
     copies: _containers.RepeatedScalarFieldContainer[str]
     acceptors: _containers.RepeatedCompositeFieldContainer[_common_pb2.Acceptor]
     ends_at: int
-    def __init__(self, trip_id: _Optional[str] = ..., copy: _Optional[str] = ..., copies: _Optional[_Iterable[str]] = ..., acceptors: _Optional[_Iterable[_Union[_common_pb2.Acceptor, _Mapping]]] = ..., ends_at: _Optional[int] = ...) -> None: ...
+    sites: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, trip_id: _Optional[str] = ..., copy: _Optional[str] = ..., copies: _Optional[_Iterable[str]] = ..., acceptors: _Optional[_Iterable[_Union[_common_pb2.Acceptor, _Mapping]]] = ..., ends_at: _Optional[int] = ..., sites: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobSpec(_message.Message):
     __slots__ = ("request_id", "name", "account", "nodes", "limit_s", "argv", "script", "environment", "reservation_id", "features", "notify_email", "quality_of_service", "companions", "leg_before", "leg_after", "handover", "race")

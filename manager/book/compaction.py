@@ -1,7 +1,7 @@
 """Keeping a manager's journal as long as what it remembers.
 
-Left out are groups whose tombstone is gone, holds that came to nothing, undos that have landed and
-acceptors' steps that a later one replaced. What those groups have moved in trade is carried over as
+Left out are groups whose tombstone is gone, holds that came to nothing and undos that have landed.
+What those groups have moved in trade is carried over as
 sums, and what is owed to children is written anew, for it may outlive the group it came from.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gridtravel.gridcore.booking.calendar_events import RequestTombstoned
 from gridtravel.gridcore.booking.trade import TradeAccount
-from gridtravel.gridcore.trips.trip_consensus import AcceptorState
 from gridtravel.manager.book.events import (
     AccountsCarried,
     GroupCommitted,
@@ -32,15 +31,18 @@ from gridtravel.manager.book.groups import CompositeBook
 def compacted(
     history: Callable[[], Iterable[ManagerEvent]],
     book: CompositeBook,
-    acceptors: dict[str, AcceptorState],
 ) -> Iterator[ManagerEvent]:
     """A shorter history that ends in the same state. ``history`` is read twice."""
     merged = _merged(history(), book)
-    kept = [each for each in history() if _is_remembered(each, book, merged, acceptors)]
+    kept = [
+        each
+        for each in history()
+        if not isinstance(each, TripVoteKept | TripVotesForgotten)
+        and _is_remembered(each, book, merged)
+    ]
     scratch = CompositeBook(book.site)
     for event in kept:
-        if not isinstance(event, TripVoteKept | TripVotesForgotten):
-            scratch.apply(event)
+        scratch.apply(event)
     yield AccountsCarried(groups_opened=book.opened, accounts=_carried(scratch, book))
     yield from kept
     landed = [part for key, part in scratch.owed.items() if key not in book.owed]
@@ -67,7 +69,6 @@ def _is_remembered(
     event: ManagerEvent,
     book: CompositeBook,
     merged: dict[str, None],
-    acceptors: dict[str, AcceptorState],
 ) -> bool:
     match event:
         case GroupHeld(reservation=reservation):
@@ -76,8 +77,6 @@ def _is_remembered(
             group_id = event.group_id
         case RequestTombstoned():
             return book.tombstoned.get((event.owner, event.request_id)) == event.at
-        case TripVoteKept(state=state):
-            return acceptors.get(state.instance) == state
         case _:
             return False  # written anew, as it is now
     return group_id in book.groups or group_id in merged

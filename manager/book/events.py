@@ -123,14 +123,14 @@ class AccountsCarried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripVoteKept:
-    """What this manager promised or accepted as an acceptor of a trip's outcome."""
+    """In journals of earlier releases: what the manager promised or accepted as an acceptor."""
 
     state: AcceptorState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripVotesForgotten:
-    """Outcomes of trips that ended before ``before`` are gone."""
+    """In journals of earlier releases: votes that were forgotten."""
 
     before: Instant
 

@@ -32,6 +32,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridio.journal.contract import Ticket
+from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
 from gridtravel.manager.book.decisions import CompositeCalendar
@@ -39,7 +40,6 @@ from gridtravel.manager.book.events import GroupDecided, GroupEnded, HoldsGivenU
 from gridtravel.manager.search.escalation import Escalator
 from gridtravel.manager.search.inquiry import ChildRequest, Inquirer
 from gridtravel.manager.shadows.keeper import ShadowKeeper
-from gridtravel.manager.two_phase.background import BackgroundTasks
 from gridtravel.manager.two_phase.holding import Holder
 from gridtravel.manager.two_phase.plans import HeldParts
 from gridtravel.manager.two_phase.settling import Settler

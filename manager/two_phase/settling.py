@@ -23,6 +23,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.errors import GridError, NotFoundError, UnavailableError
 from gridtravel.gridio.journal.contract import Ticket
+from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.manager.book.decisions import CompositeCalendar
 from gridtravel.manager.book.events import (
@@ -35,7 +36,6 @@ from gridtravel.manager.book.events import (
 )
 from gridtravel.manager.search.inquiry import ChildRequest
 from gridtravel.manager.shadows.keeper import ShadowKeeper
-from gridtravel.manager.two_phase.background import BackgroundTasks
 from gridtravel.manager.two_phase.holding import Holder
 
 log = logging.getLogger(__name__)
@@ -201,7 +201,8 @@ class Settler:
         group = self._book.groups[group_id]
         old_id = group.amends or group.reservation.request.replaces
         release = ReservationEvent.RELEASE
-        events = [GroupEnded(group_id=group_id, event=release, at=now)]
+        event = ReservationEvent.WITHDRAW if group.asks_first else release
+        events = [GroupEnded(group_id=group_id, event=event, at=now)]
         old = self._book.groups.get(old_id or "")
         if breaks_old and old is not None and old.reservation.state is ReservationState.COMMITTED:
             log.critical("a change could be neither finished nor undone: %s is lost", old_id)

@@ -114,7 +114,9 @@ def _state_of(agent: Any) -> dict[str, Any]:
         "jobs inside": jobs.runs_inside,
         "bound jobs": jobs.bound_jobs,
         "bound reservations": jobs.bound_reservations,
-        "votes": agent.trips.states,
+        "votes": agent.trips.registers.states,
+        "registers": agent.trips.registers.registers,
+        "legs that run": agent.trips.runs,
     }
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from gridtravel.gridcore.booking.reservations import ReservationState, TripRef
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
+from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
 from gridtravel.simulator.checks.pipeline_checkers import (
     check_order,
     is_a_chain,
@@ -109,7 +110,7 @@ def check_trips(world: CheckedWorld, *, is_final: bool) -> dict[str, str]:
     undone: dict[str, bool] = {}
     for laptop in world.laptops.values():
         for trip_id, story in laptop.stories().items():
-            was_undone = story.state.is_over and story.attempt > 0
+            was_undone = story.state.is_over and story.attempt.number > 0
             undone[trip_id] = story.is_undoing or was_undone
     for trip_id, books in trips_of(world).items():
         outcome = books.outcome()
@@ -172,16 +173,13 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
             return "cancelled out of reach until its start"
         return ""
     for site, each in lost:
-        ended_s = each.ended_at or 0.0
+        ended_s = each.since(ReservationState.RELEASED) or each.ended_at or 0.0
         begin_s = start_s(site, each, ended_s)
         old = stale.get((site.name, trip_of(each).leg))
         if old is not None:
             begin_s = min(begin_s, start_s(site, old, ended_s))
-        if (
-            each.state is not ReservationState.EXPIRED
-            or ended_s < begin_s - 1.0
-            or begin_s > world.storm_ends_s
-        ):
+        is_let_go = each.state in (ReservationState.EXPIRED, ReservationState.RELEASED)
+        if not is_let_go or ended_s < begin_s - 1.0 or begin_s > world.storm_ends_s:
             return ""
     left_out = [
         start_s(site, each)
@@ -234,8 +232,10 @@ def _check_log(
     says = WHOLE if is_booked else ABORTED
     if not is_booked and not state.is_over:
         world.event_log.broken(LOGGED, f"{laptop.name}: {trip_id} is left {state}", trip_id)
-    elif not is_booked and story.attempt and books is not None and books.is_over():
+    elif not is_booked and story.attempt.number and books is not None and books.is_over():
         world.event_log.counts["undone when it was over"] += outcome == WHOLE
+    elif is_booked and books is not None and _did_not_begin(world, books):
+        world.event_log.counts["did not begin"] += 1
     elif outcome not in (says, TORN):
         world.event_log.broken(
             LOGGED, f"{laptop.name}: {trip_id} is {state} there, {outcome} in the books", trip_id
@@ -250,6 +250,28 @@ def _check_log(
         world.event_log.broken(
             LOGGED, f"{laptop.name} was told {trip_id} is {told.state}, its log {state}", trip_id
         )
+
+
+def _did_not_begin(world: CheckedWorld, books: TripBooks) -> bool:
+    """A trip that was booked, and of which no leg began because some site could not be heard: every
+    leg was let go when it should have begun, while the network was bad.
+    """
+    starts = {each.reservation.start for _, each in books.legs if _was_booked(each)}
+    if books.kept() or not starts:
+        return False
+    for site, each in books.legs:
+        if not _was_booked(each):
+            continue
+        released_s = each.since(ReservationState.RELEASED)
+        if released_s is None or start_s(site, each, released_s) > world.storm_ends_s:
+            return False
+        if released_s < start_s(site, each, released_s) - CHECK_BEFORE_S - 1.0:
+            return False
+    return True
+
+
+def _was_booked(promise: Promise) -> bool:
+    return promise.was(ReservationState.COMMITTED)
 
 
 def check_told(world: CheckedWorld, itinerary: Itinerary) -> None:

@@ -8,13 +8,20 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridtravel.gridcore.booking.reservations import ReservationRequest
-from gridtravel.gridcore.errors import GridError, NotAuthorisedError
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    ReservationRequest,
+    TripRef,
+)
+from gridtravel.gridcore.errors import GridError, InputError, NotAuthorisedError
 from gridtravel.gridcore.jobs.job import JobSpec
 from gridtravel.gridcore.ports import OutputChunk
-from gridtravel.gridcore.trips.itineraries import Itinerary
+from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
+from gridtravel.gridcore.trips.trip_consensus import Ballot, Outcome, Phase, VoteQuestion
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.travel_agent.agent import TravelAgent
 from gridtravel.travel_agent.metajob_file.reader import parse_metajob
 from tests.support.grid_world import NOBODY, GridWorld, metajob_text, until
 
@@ -180,3 +187,91 @@ async def test_an_administrator_looks_after_everything(grid: GridWorld) -> None:
         await agent.connection("alpha-machine").calendar.release(leg.reservation_id or "")
     assert grid.live("alpha", trip.trip_id) == []
     until(lambda: grid.jobs("alpha").views[leg.job_id or ""].state.is_over, "its job is over")
+
+
+SITES = ("alpha", "beta", "gamma")
+
+
+async def a_trip_over_three_sites(grid: GridWorld, agent: TravelAgent) -> Itinerary:
+    """One of ada's, with an outcome that its sites keep."""
+    start, end = grid.window()
+    text = metajob_text(
+        dict.fromkeys(SITES, (1, 1)), 3, earliest=start, latest=end, command=["/bin/true"]
+    )
+    wish = parse_metajob(text, now=SystemClock().now(), zone=ZoneInfo("UTC"), form="toml").metajob
+    return await agent.book(wish)
+
+
+def attacks(trip: TripRef) -> dict[str, VoteQuestion]:
+    """What once cancelled, tore or froze a trip, from anybody who knew its id."""
+    lowest, highest = Ballot(1, "beta:mine:1"), Ballot(1_000_000, "beta:mine:1")
+
+    def say(
+        question: str, phase: Phase, outcome: Outcome | None = None, ballot: Ballot | None = None
+    ) -> VoteQuestion:
+        return VoteQuestion(
+            instance=question, phase=phase, outcome=outcome, ballot=ballot or Ballot(0)
+        )
+
+    commit, abort = Outcome.COMMIT, Outcome.ABORT
+    return {
+        "cancel it": say(trip.cancellation, Phase.ACCEPT, commit),
+        "tear it": say(trip.cancellation, Phase.ACCEPT, abort, Ballot(2, "beta:mine:1")),
+        "freeze it": say(trip.instance, Phase.PREPARE, ballot=highest),
+        "freeze its cancellation": say(trip.cancellation, Phase.PREPARE, ballot=highest),
+        "abort it": say(trip.instance, Phase.ACCEPT, abort, lowest),
+        "commit it": say(trip.instance, Phase.ACCEPT, commit),
+        "have it aborted": say(trip.instance, Phase.SETTLE, abort),
+        "have it cancelled": say(trip.cancellation, Phase.SETTLE, commit),
+        "call a leg ready": say(trip.readiness(trip.leg), Phase.ACCEPT, commit),
+        "call a leg late": say(trip.readiness(trip.leg), Phase.SETTLE, abort),
+        "look": say(trip.instance, Phase.LEARN),
+        "say nothing": say("trip", Phase.LEARN),
+    }
+
+
+@pytest.mark.parametrize("stranger", ["grace", NOBODY])
+async def test_who_knows_a_trips_id_has_no_say_in_it(grid: GridWorld, stranger: str) -> None:
+    """Every vote of somebody else is refused at every site, and leaves no record; the trip is as it
+    was, and its owner cancels it.
+    """
+    state = grid.new_state()
+    async with grid.laptop("ada", state) as ada:
+        trip = await a_trip_over_three_sites(grid, ada)
+        (kept,) = grid.live("alpha", trip.trip_id)
+        assert kept.request.trip is not None
+        before = grid.sizes()
+        answers: dict[tuple[str, str], object] = {}
+        async with grid.laptop(stranger) as agent:
+            for site in SITES:
+                at = agent.connection(f"{site}-machine")
+                for name, attack in attacks(kept.request.trip).items():
+                    with pytest.raises((NotAuthorisedError, InputError)):
+                        answers[site, name] = await at.calendar.vote(attack)
+        assert not answers
+        assert grid.sizes() == before
+        assert (await ada.status(trip.trip_id)).itinerary.state is TripState.BOOKED
+        cancelled = await ada.cancel(trip.trip_id)
+        assert cancelled.state is TripState.CANCELLED
+    assert all(grid.live(site, trip.trip_id) == [] for site in SITES)
+
+
+async def test_a_trip_belongs_to_whoever_held_it_first(grid: GridWorld) -> None:
+    """A hold under somebody else's trip is refused where that trip has a leg, also as a later
+    attempt, and so is the same attempt described in another way.
+    """
+    async with grid.laptop("ada") as ada, grid.laptop("grace") as grace:
+        trip = await a_trip_over_three_sites(grid, ada)
+        (kept,) = grid.live("alpha", trip.trip_id)
+        known = kept.request.trip
+        assert known is not None
+        later = replace(known, attempt=9, nonce="grace")
+        other = replace(known, participants=known.participants[:2])
+        for who, named in ((grace, known), (grace, later), (ada, other)):
+            named_so = f"mine.{named.attempt}.{len(named.participants)}"
+            asked = replace(a_request(trip, request_id=named_so), trip=named)
+            answer = await who.connection("alpha-machine").calendar.reserve(asked, ttl_s=30)
+            assert isinstance(answer, Decline), answer
+            assert answer.rule is DeclineRule.TRIP
+        await ada.cancel(trip.trip_id)
+    assert not grid.holds()

@@ -16,7 +16,7 @@ from gridtravel.gridcore.booking.reservations import (
     TripRef,
 )
 from gridtravel.gridcore.trips.trip_consensus import Outcome
-from gridtravel.gridio.sites.trip_voting import TripVoting
+from gridtravel.gridio.sites.trip_voting import TravellersVoting
 from tests.support.builders import a_request
 from tests.support.grid_world import until
 from tests.support.manager_daemons import CLOCK, HOUR_S, Tree, tree_of_daemons
@@ -67,9 +67,7 @@ async def test_all_come_to_the_same_end_without_the_laptop(tree: Tree, is_decide
         assert isinstance(leg, Reservation), leg
         assert {part.site for part in group.parts} == {"alpha", "beta"}
         if is_decided:
-            voting = TripVoting(
-                trip.instance, {"gamma": gamma.calendar}, "laptop", keep_until=trip.ends_at
-            )
+            voting = TravellersVoting(trip.instance, {"gamma": gamma.calendar})
             assert await voting.propose_first() is Outcome.COMMIT
     ends = {ReservationEvent.COMMIT}
     if not is_decided:

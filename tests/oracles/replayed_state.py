@@ -46,7 +46,7 @@ def state_of_agent(agent: NodeAgent, now: int) -> dict[str, Any]:
         "boosts": plain(jobs.boosts),
         "struck jobs": plain(jobs.on_failed_node),
         "jobs awaiting files": sorted(jobs.awaiting),
-        "votes": plain(agent.trips.states),
+        "votes": plain(agent.trips.registers.states),
         "mode": site.mode.value,
         "nodes down": plain(site.nodes_down),
         "skipped instances": plain(site.skipped),
@@ -60,7 +60,7 @@ def state_of_agent(agent: NodeAgent, now: int) -> dict[str, Any]:
 
 
 def state_of_manager(manager: CalendarManager) -> dict[str, Any]:
-    """A manager's groups, debts, votes and balance of trade."""
+    """A manager's groups, debts and balance of trade."""
     book = manager.book
     return {
         "groups": plain(book.groups),
@@ -71,7 +71,6 @@ def state_of_manager(manager: CalendarManager) -> dict[str, Any]:
         "buried requests": plain(book.tombstoned),
         "ids given": book.opened,
         "trade": plain(book.trade.accounts()),
-        "votes": plain(manager.trips.states),
     }
 
 
@@ -82,11 +81,11 @@ def state_of_trip(story: TripStory) -> dict[str, Any]:
         "name": story.name,
         "metajob": digest(story.metajob_json),
         "state": story.state.value,
-        "attempts": [story.attempt, story.attempts],
+        "attempts": [story.attempt.number, story.attempts],
         "legs": plain(story.legs),
         "asked": plain(story.asked),
         "probes": plain(story.probes),
-        "acceptors": plain(story.acceptors),
+        "acceptors": plain(story.attempt.acceptors or story.race_acceptors),
         "race": [plain(story.copies), story.race_ends_at],
         "undoing": story.is_undoing,
         "message": story.message,

@@ -172,7 +172,6 @@ CASES: Final = (
                 instance=f"{some.TRIP_ID}/3",
                 phase=Phase.PREPARE,
                 ballot=Ballot(4, "beta:run-7"),
-                keep_until=NOW + 7_200,
             ),
         ),
         answer=AcceptorAnswer(

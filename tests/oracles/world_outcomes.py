@@ -119,7 +119,7 @@ def _site(site: SimulatedSite) -> dict[str, Any]:
             },
             "finished": plain(agent.calendar.finished_at),
             "buried": plain(agent.calendar.tombstoned),
-            "votes": plain(agent.trips.states),
+            "votes": plain(agent.trips.registers.states),
         },
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from gridtravel.gridcore.booking.reservations import Acceptor
 from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridcore.jobs.races import Race
-from gridtravel.gridcore.ports import CalendarPort
 from gridtravel.gridcore.trips.trip_consensus import (
     AcceptorAnswer,
     AcceptorState,
@@ -54,7 +53,8 @@ class Network:
         if self.chance.random() < self.loss:
             raise UnavailableError("lost on the way there")
         key = (acceptor, question.instance)
-        self.memory[key], answer = answer_vote(self.memory.get(key), question, acceptor)
+        known = self.memory.get(key) or AcceptorState(instance=question.instance)
+        self.memory[key], answer = answer_vote(known, question, acceptor)
         await self.delay()
         if self.chance.random() < self.loss:
             raise UnavailableError("lost on the way back")
@@ -69,9 +69,7 @@ class Network:
         """A proposer of its own for each question."""
         self.proposers += 1
         ports = {each.site: _Port(self, each.site) for each in ACCEPTORS}
-        return TripVoting(
-            question, cast(dict[str, CalendarPort], ports), f"p{self.proposers}", keep_until=100
-        )
+        return TripVoting(question, ports, f"p{self.proposers}")
 
 
 class _Port:

@@ -25,6 +25,7 @@ from gridtravel.gridcore.trips.trip_consensus import (
 )
 
 INSTANCE = "trip-1/1"
+NEW = AcceptorState(instance=INSTANCE)
 ACCEPTORS = ("a", "b", "c")
 
 
@@ -92,7 +93,7 @@ def test_at_most_one_outcome_is_ever_chosen(script: list[tuple[str, int, int, in
         if action == "again" and sent:
             proposer, question, name = sent[which % len(sent)]
         sent.append((proposer, question, name))
-        acceptors[name], answer = answer_vote(acceptors[name], question, name)
+        acceptors[name], answer = answer_vote(acceptors[name] or NEW, question, name)
         heard.append(answer)
         if answer.is_granted and question.outcome is not None:
             accepted.setdefault((question.ballot, question.outcome), set()).add(name)
@@ -133,7 +134,7 @@ def test_acceptors_are_an_odd_number_and_one_site_needs_none() -> None:
 def test_a_promise_refuses_the_travellers_late_first_proposal() -> None:
     """Once a site in doubt was promised its ballot, the traveller's ballot 0 comes too late."""
     doubt = VoteQuestion(instance=INSTANCE, phase=Phase.PREPARE, ballot=Ballot(1, "site-a"))
-    state, answer = answer_vote(None, doubt, "a")
+    state, answer = answer_vote(NEW, doubt, "a")
     assert answer.is_granted
     late = VoteQuestion(instance=INSTANCE, phase=Phase.ACCEPT, outcome=Outcome.COMMIT)
     same, refusal = answer_vote(state, late, "a")
@@ -144,7 +145,7 @@ def test_a_promise_refuses_the_travellers_late_first_proposal() -> None:
 def test_learning_changes_nothing() -> None:
     """A mere question leaves no trace, also at an acceptor that never heard of the trip."""
     question = VoteQuestion(instance=INSTANCE, phase=Phase.LEARN)
-    state, answer = answer_vote(None, question, "a")
+    state, answer = answer_vote(NEW, question, "a")
     assert state == AcceptorState(instance=INSTANCE)
     assert answer.vote is None
 

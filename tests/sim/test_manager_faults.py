@@ -18,8 +18,8 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError, UnavailableError
 from gridtravel.gridio.journal.memory import WriteStage
+from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.manager.shadows.children import Standing
-from gridtravel.manager.two_phase.background import BackgroundTasks
 from tests.support.child_site import ChildSite
 from tests.support.manager_world import SOON, World, a_wish, a_world, booked, held
 from tests.support.virtual_time import run_virtually

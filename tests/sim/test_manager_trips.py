@@ -14,63 +14,53 @@ from gridtravel.gridcore.booking.reservations import (
     Acceptor,
     Reservation,
     ReservationState,
+    TripLeg,
     TripRef,
 )
-from gridtravel.gridcore.errors import NotAuthorisedError
-from gridtravel.gridcore.trips.trip_consensus import (
-    AcceptorAnswer,
-    AcceptorState,
-    Ballot,
-    Outcome,
-    Phase,
-    VoteQuestion,
-    answer_vote,
-)
+from gridtravel.gridcore.errors import NotFoundError
+from gridtravel.gridcore.trips.trip_consensus import Outcome, Phase, VoteQuestion
 from gridtravel.gridio.sites.connections import SiteConnection
-from gridtravel.gridio.sites.trip_voting import TripVoting
+from gridtravel.gridio.sites.trip_voting import TravellersVoting
 from tests.support.child_site import ChildSite
-from tests.support.manager_world import ADA, SOON, STRANGER, World, a_wish, a_world, held
+from tests.support.keeper_scenes import FakeAcceptor, some_acceptors
+from tests.support.manager_world import SOON, World, a_wish, a_world, held
 from tests.support.virtual_time import run_virtually
 
 LATER = SOON + 400
-
-
-class Elsewhere:
-    """An acceptor at another site: a book of votes and nothing else."""
-
-    def __init__(self) -> None:
-        self.states: dict[str, AcceptorState] = {}
-
-    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
-        """As ``CalendarPort``."""
-        old = self.states.get(question.instance)
-        self.states[question.instance], answer = answer_vote(old, question, "elsewhere")
-        return answer
+KEEPERS = ("x", "y", "z")
 
 
 class Way:
     """To one of them."""
 
-    def __init__(self, calendar: Elsewhere) -> None:
+    def __init__(self, calendar: FakeAcceptor) -> None:
         self.calendar = calendar
 
     async def close(self) -> None:
         """Nothing to end."""
 
 
-Others = dict[str, Elsewhere]
+Others = dict[str, FakeAcceptor]
 
 
 def a_trip() -> TripRef:
-    """Two legs; the acceptors are the manager and two other sites."""
-    acceptors = tuple(Acceptor(site=name, endpoint=f"{name}:1") for name in ("north", "x", "y"))
-    return TripRef(trip_id="trip-1", leg="ocean", acceptors=acceptors, ends_at=LATER + 60)
+    """One leg at the manager, three at sites that keep the outcome."""
+    acceptors = tuple(Acceptor(site=name, endpoint=f"{name}:1") for name in KEEPERS)
+    sites = {"ocean": "north", **{name: name for name in KEEPERS}}
+    return TripRef(
+        trip_id="trip-1",
+        leg="ocean",
+        participants=tuple(sites.values()),
+        acceptors=acceptors,
+        legs=tuple(TripLeg(leg=leg, site=site, start=LATER) for leg, site in sites.items()),
+        ends_at=LATER + 60,
+    )
 
 
 @asynccontextmanager
 async def a_trip_world(*, others_answer: bool = True) -> AsyncIterator[tuple[World, Others]]:
-    """A manager over two children, and two acceptors elsewhere, unless there is no way to them."""
-    others = {"x": Elsewhere(), "y": Elsewhere()}
+    """A manager over two children, and three acceptors elsewhere, if there is a way to them."""
+    others = some_acceptors(KEEPERS)
 
     def connect(name: str, endpoint: str) -> SiteConnection:
         assert endpoint == f"{name}:1"
@@ -81,10 +71,9 @@ async def a_trip_world(*, others_answer: bool = True) -> AsyncIterator[tuple[Wor
         yield world, others
 
 
-def voting(world: World, others: Others, instance: str) -> TripVoting:
+def voting(others: Others, instance: str) -> TravellersVoting:
     """The traveller's."""
-    ports = {"north": world.ada, **others}
-    return TripVoting(instance, ports, "laptop", keep_until=LATER + 60)  # type: ignore[arg-type]
+    return TravellersVoting(instance, others)
 
 
 def states(world: World) -> list[ReservationState]:
@@ -113,13 +102,13 @@ def test_a_leg_in_doubt_asks_the_acceptors(decided: bool) -> None:
             parts = [site.of_manager(ReservationState.HELD)[0] for site in world.sites.values()]
             assert {part.request.trip for part in parts} == {trip}
             if decided:
-                first = await voting(world, others, trip.instance).propose_first()
+                first = await voting(others, trip.instance).propose_first()
                 assert first is Outcome.COMMIT
             await world.passes(60)
             expected = ReservationState.COMMITTED if decided else ReservationState.EXPIRED
             assert states(world)[0] is expected
             world.assert_whole_or_absent()
-            late = await voting(world, others, trip.instance).learn()
+            late = await voting(others, trip.instance).learn()
             assert late is (Outcome.COMMIT if decided else Outcome.ABORT)
 
     run_virtually(scene)
@@ -163,9 +152,9 @@ def test_a_cancelled_trip_is_noticed_before_its_start() -> None:
         async with a_trip_world() as (world, others):
             trip = a_trip()
             group = await held(world.ada, a_wish(start=LATER, trip=trip))
-            await voting(world, others, trip.instance).propose_first()
+            await voting(others, trip.instance).propose_first()
             await world.ada.commit(group.reservation_id)
-            cancelled = await voting(world, others, trip.cancellation).propose_first()
+            cancelled = await voting(others, trip.cancellation).propose_first()
             assert cancelled is Outcome.COMMIT
             await world.passes(60)
             assert states(world)[0] is ReservationState.COMMITTED
@@ -176,44 +165,13 @@ def test_a_cancelled_trip_is_noticed_before_its_start() -> None:
     run_virtually(scene)
 
 
-def test_an_acceptor_keeps_its_word_over_a_restart() -> None:
-    """What the manager promised as an acceptor is on the disk before it is said; long after the
-    trip's end it is forgotten. Who is mapped to nobody has no vote.
-    """
-
-    async def scene() -> None:
-        async with a_trip_world() as (world, _):
-            question = VoteQuestion(
-                instance="trip-1/1", phase=Phase.PREPARE, ballot=Ballot(3, "x"), keep_until=LATER
-            )
-            answer = await world.ada.vote(question)
-            assert answer.is_granted
-            await world.crash()
-            world.revive()
-            await world.passes(1)
-            lower = VoteQuestion(
-                instance="trip-1/1",
-                phase=Phase.ACCEPT,
-                ballot=Ballot(2, "y"),
-                outcome=Outcome.ABORT,
-            )
-            refused = await world.ada.vote(lower)
-            assert not refused.is_granted
-            assert refused.promised == Ballot(3, "x")
-            with pytest.raises(NotAuthorisedError):
-                await world.manager.calendar_port(STRANGER).vote(lower)
-            await world.passes(1500)
-            assert not world.manager.trips.states
-
-    run_virtually(scene)
-
-
-def test_a_vote_needs_no_login_of_a_site() -> None:
-    """Each participant of a trip may ask, by its certificate alone."""
+def test_a_manager_keeps_no_outcome() -> None:
+    """Whoever asks: sites of the trip prove to each other that they are sites."""
 
     async def scene() -> None:
         async with a_trip_world() as (world, _):
             question = VoteQuestion(instance="trip-1/1", phase=Phase.LEARN)
-            assert (await world.manager.calendar_port(ADA).vote(question)).vote is None
+            with pytest.raises(NotFoundError):
+                await world.ada.vote(question)
 
     run_virtually(scene)

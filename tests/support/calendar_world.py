@@ -222,6 +222,6 @@ class CalendarWorld(RuleBasedStateMachine):
         """
         table = JobTable("lab")
         table.ids_given = self.calendar.changes
-        kept = compacted(self.events, self.calendar, table, {})
+        kept = compacted(self.events, self.calendar, table, lambda event: False)
         self.events = [event for event in kept if isinstance(event, CalendarEvent | NumbersGiven)]
         self.floor = self.now

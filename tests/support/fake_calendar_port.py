@@ -27,7 +27,8 @@ from gridtravel.gridcore.ports import (
     ClassDescription,
     SiteDescription,
 )
-from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion, answer_vote
+from gridtravel.gridcore.trips.registers import register_of
+from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 
 if TYPE_CHECKING:
     from tests.support.fake_services import FakeSite
@@ -69,6 +70,8 @@ class FakeCalendarPort:
         """Hold. A refusal brings a fresh summary."""
         owner = self._owner(request)
         now = self._site.clock.now()
+        if request.trip is not None:
+            self._site.registers.open(register_of(request.trip, owner))
         answer, events = self._site.calendar.decide_reserve(request, owner, ttl_s, now)
         await self._site.carry_out(events)
         if isinstance(answer, Decline):
@@ -109,11 +112,7 @@ class FakeCalendarPort:
 
     async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
         """An acceptor with nothing but a memory."""
-        votes = self._site.votes
-        votes[question.instance], answer = answer_vote(
-            votes.get(question.instance), question, self._site.calendar.site
-        )
-        return answer
+        return await self._site.acceptor.vote(question, self._caller)
 
     async def subscribe(self) -> AsyncIterator[CalendarSummary | SummaryDelta]:
         """The newest state each time the reader is ready."""

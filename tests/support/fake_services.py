@@ -7,24 +7,38 @@ that the test moves on by hand; files lie in a temporary folder.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gridtravel.gridcore.booking.calendar_events import CalendarEvent
 from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.reservations import Acceptor
 from gridtravel.gridcore.booking.summaries import CalendarSummary, ClassSummary, SummarySlot
-from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.ports import (
     CalendarPort,
     SitePort,
 )
+from gridtravel.gridcore.trips.registers import TripRegisters
 from gridtravel.gridcore.trips.trip_consensus import AcceptorState
+from gridtravel.gridio.journal.contract import Ticket
+from gridtravel.gridio.sites.trip_keeping import Proposers, TripAcceptor
+from gridtravel.gridio.sites.trip_voting import Votes
 from gridtravel.gridio.system.clock import Clock
 from tests.support.builders import a_calendar
 from tests.support.fake_calendar_port import FakeCalendarPort
 from tests.support.fake_site_port import FakeSitePort
+
+
+class WrittenTicket:
+    """Of what is as safe as it will ever be."""
+
+    sequence = 0
+
+    async def durable(self) -> None:
+        """At once."""
 
 
 class FakeSite:
@@ -38,12 +52,32 @@ class FakeSite:
         self.output: dict[str, bytes] = {}
         self.bound: dict[str, tuple[str, ...]] = {}
         self.subscribers = 0
-        self.votes: dict[str, AcceptorState] = {}
         """Streams that are open now."""
+        self.registers = TripRegisters(name)
+        self.beside: dict[str, FakeSite] = {}
+        """Other sites that keep the outcomes of trips with this one."""
+        self.acceptor = TripAcceptor(
+            self.registers,
+            clock,
+            record=self._keep_vote,
+            ports=self._acceptors,
+            proposers=Proposers(name, "run"),
+        )
         self.chunks_made = 0
         """Pieces of endless output that were asked for."""
         self.callers: list[Caller] = []
         self._changed = asyncio.Condition()
+
+    def _keep_vote(self, state: AcceptorState | None) -> Ticket:
+        if state is not None:
+            self.registers.change(state)
+        return WrittenTicket()
+
+    def _acceptors(self, acceptors: Sequence[Acceptor]) -> dict[str, Votes]:
+        name = self.calendar.site
+        itself = Caller(subject=f"site:{name}", role=Role.SITE, site=name)
+        sites = {name: self, **self.beside}
+        return {each.site: sites[each.site].calendar_port(itself) for each in acceptors}
 
     def calendar_port(self, caller: Caller) -> CalendarPort:
         """The calendar as ``caller`` may use it."""

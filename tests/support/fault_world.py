@@ -33,7 +33,7 @@ from gridtravel.gridio.journal.contract import Journal, Record
 from gridtravel.gridio.journal.memory import Disk, MemoryJournal, WriteStage
 from gridtravel.gridio.rpc.inproc import InprocSite
 from gridtravel.gridio.sites.connections import ClockSkew, SiteConnection, TransportName
-from gridtravel.gridio.sites.trip_voting import TripVoting
+from gridtravel.gridio.sites.trip_voting import OutsidersVoting
 from gridtravel.gridio.system.clock import ManualClock
 from gridtravel.gridio.system.ids import SeededIds
 from gridtravel.gridio.system.notify import RecordingNotifier
@@ -102,6 +102,8 @@ class FaultWorld:
             home = folder / name
             home.mkdir(parents=True, exist_ok=True)
             self.sites[name] = FakeSite(self.clock, home, name=name, nodes=nodes)
+        for site in self.sites.values():
+            site.beside = self.sites
         self.disks: dict[str, Disk] = {}
         self.mishaps: tuple[Mishap, ...] = ()
         self.die_at_write: tuple[int, WriteStage] | None = None
@@ -241,11 +243,11 @@ class FaultWorld:
                 )
             )
 
-    def _voting(self, site: FakeSite, trip: TripRef, question: str) -> TripVoting:
+    def _voting(self, site: FakeSite, trip: TripRef, question: str) -> OutsidersVoting:
         name = site.calendar.site
-        caller = Caller(subject=f"/O=test/CN={name}", role=Role.SITE)
+        caller = Caller(subject=f"/O=test/CN={name}", role=Role.SITE, site=name)
         ports = {each.site: self.sites[each.site].calendar_port(caller) for each in trip.acceptors}
-        return TripVoting(question, ports, f"{name}:0", keep_until=trip.ends_at)
+        return OutsidersVoting(question, ports, f"{name}:0")
 
     def live_legs(self) -> dict[str, list[ReservationState]]:
         """States of all live reservations, by site."""

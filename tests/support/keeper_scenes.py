@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from gridtravel.agents.trips.participant import TripParticipant
+from gridtravel.agents.journal.events import TripEvent
+from gridtravel.agents.trips.site_trips import SiteTrips
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.reservations import Acceptor, TripRef
 from gridtravel.gridcore.errors import UnavailableError
@@ -16,6 +18,8 @@ from gridtravel.gridcore.trips.trip_consensus import (
     VoteQuestion,
     answer_vote,
 )
+from gridtravel.gridio.sites.background import BackgroundTasks
+from gridtravel.gridio.sites.trip_voting import TripVoting
 from gridtravel.gridio.system.clock import ManualClock
 
 NAMES = ("a", "b", "c")
@@ -36,6 +40,9 @@ class FakeAcceptor:
         self.is_dead = False
         self.states: dict[str, AcceptorState] = {}
         self.proposers: list[str] = []
+        self.beside: dict[str, FakeAcceptor] = {}
+        """All acceptors, whom it asks when it is to settle a question."""
+        self.settled = 0
 
     @property
     def calendar(self) -> FakeAcceptor:
@@ -46,24 +53,45 @@ class FakeAcceptor:
         """Answer, unless the line is dead."""
         if self.is_dead:
             raise UnavailableError(f"{self.name} is dead")
+        if question.phase is Phase.SETTLE:
+            await self._settle(question)
         if question.phase is Phase.PREPARE:
             self.proposers.append(question.ballot.proposer)
-        known = self.states.get(question.instance)
-        self.states[question.instance], answer = answer_vote(known, question, self.name)
+        known = self.states.get(question.instance) or AcceptorState(instance=question.instance)
+        state, answer = answer_vote(known, question, self.name)
+        if state is not known:
+            self.states[question.instance] = state
         return answer
+
+    async def _settle(self, question: VoteQuestion) -> None:
+        assert question.outcome is not None
+        self.settled += 1
+        voting = TripVoting(question.instance, self.beside, f"{self.name}:run:{self.settled}")
+        await voting.settle(question.outcome)
 
     async def close(self) -> None:
         """Nothing is open."""
 
 
+def some_acceptors(names: Sequence[str] = NAMES) -> dict[str, FakeAcceptor]:
+    """One of each name; they know each other."""
+    acceptors = {name: FakeAcceptor(name) for name in names}
+    for each in acceptors.values():
+        each.beside = acceptors
+    return acceptors
+
+
 def a_keeper(
     calendar: Calendar, acceptors: dict[str, FakeAcceptor], clock: ManualClock
-) -> TripParticipant:
-    """A keeper of ``calendar`` that reaches these acceptors."""
+) -> SiteTrips:
+    """The trips of ``calendar``'s site, which is no acceptor and reaches these."""
 
     def record(events: Any) -> Any:
         for event in events:
-            calendar.apply(event)
+            if isinstance(event, TripEvent):
+                trips.apply(event)
+            else:
+                calendar.apply(event)
 
         async def durable() -> None:
             return
@@ -76,7 +104,19 @@ def a_keeper(
     def own_port() -> Any:
         raise AssertionError("this site is no acceptor")
 
-    return TripParticipant(calendar, clock, connect, own_port, record)
+    async def released(reservation_id: str, reason: str) -> None:
+        """Nothing runs here."""
+
+    trips = SiteTrips(
+        calendar,
+        clock,
+        connect,
+        BackgroundTasks(),
+        own_port=own_port,
+        record=record,
+        released=released,
+    )
+    return trips
 
 
 async def some_seconds(clock: ManualClock) -> None:

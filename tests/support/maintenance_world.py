@@ -12,8 +12,8 @@ from gridtravel.agents.maintenance.site_maintenance import SiteMaintenance
 from gridtravel.agents.maintenance_rules import MaintenanceRules
 from gridtravel.agents.node_agent import NodeAgent
 from gridtravel.agents.ports.site_port import SiteEndpoint
-from gridtravel.agents.trips.participant import Connect
 from gridtravel.agents.trips.port_pool import PortPool
+from gridtravel.agents.trips.site_trips import Connect
 from gridtravel.gridcore.booking.calendar_rules import CalendarRules, ResourceClass
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.reservations import ReservationRequest

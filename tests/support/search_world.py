@@ -22,6 +22,7 @@ from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.ports import ClassDescription, SiteDescription
 from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob, UsagePattern
 from gridtravel.gridio.system.clock import Clock, ManualClock
+from gridtravel.gridio.system.ids import SeededIds
 from gridtravel.travel_agent.log.events import ProbesAsked, TripLogEvent
 from gridtravel.travel_agent.log.trip_log import TripLog, TripStory
 from gridtravel.travel_agent.sites.destinations import Destination
@@ -194,6 +195,7 @@ def a_context(
         destinations=destinations,
         log=log or LogPage(),
         clock=clock or PatientClock(NOW),
+        ids=SeededIds(1),
     )
 
 

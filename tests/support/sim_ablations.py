@@ -12,7 +12,6 @@ import pytest
 
 from gridtravel.agents.journal.events import AgentEvent
 from gridtravel.agents.node_agent import NodeAgent
-from gridtravel.agents.trips.participant import TripParticipant
 from gridtravel.gridcore.booking.calendar_events import CalendarEvent
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationRequest
@@ -20,6 +19,7 @@ from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.itineraries import Leg
 from gridtravel.gridcore.trips.planning import Plan
 from gridtravel.gridio.journal.contract import Ticket
+from gridtravel.gridio.sites.trip_participation import TripParticipant
 from gridtravel.simulator.checks.checkers import RESOLVED
 from gridtravel.simulator.checks.site_ledger import ACKNOWLEDGED, BURIED, TWICE
 from gridtravel.simulator.checks.trip_checkers import ATOMIC, LOGGED

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gridtravel.agents.trips.participant import TripParticipant
 from gridtravel.gridcore.booking.reservations import Decline, Reservation
 from gridtravel.gridcore.trips.machines import MachineRequest
 from gridtravel.gridcore.trips.planning import Plan
+from gridtravel.gridio.sites.trip_participation import TripParticipant
 from gridtravel.simulator.checks.trip_checkers import ATOMIC, LOGGED
 from gridtravel.simulator.grid.exhaustive import LAPTOP, SITES, one_trip, points_of
 from gridtravel.simulator.grid.random_worlds import random_plan

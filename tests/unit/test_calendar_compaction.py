@@ -29,7 +29,7 @@ class Site:
     def rebuilt(self) -> Calendar:
         """What a restart after a compaction gives."""
         twin = a_calendar(4, rules=self.calendar.rules)
-        for event in compacted(self.events, self.calendar, JobTable("lab"), {}):
+        for event in compacted(self.events, self.calendar, JobTable("lab"), lambda event: False):
             assert isinstance(event, CalendarEvent | NumbersGiven)
             if isinstance(event, NumbersGiven):
                 assert event.reservations == self.calendar.ids_given

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
-from gridtravel.agents.trips.participant import CHECK_BEFORE_S, TripParticipant
+from gridtravel.agents.trips.site_trips import SiteTrips
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.leg_change import SETTLE_S
 from gridtravel.gridcore.booking.reservations import Reservation, ReservationState
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
 from gridtravel.gridcore.trips.trip_consensus import Outcome, Phase, VoteQuestion
 from gridtravel.gridio.system.clock import ManualClock
 from tests.support.builders import a_calendar, a_request, commit, hold
-from tests.support.keeper_scenes import NAMES, TRIP, FakeAcceptor, a_keeper, some_seconds
+from tests.support.keeper_scenes import (
+    NAMES,
+    TRIP,
+    FakeAcceptor,
+    a_keeper,
+    some_acceptors,
+    some_seconds,
+)
 
 START = 100
 NEW = replace(TRIP, attempt=2)
@@ -30,23 +37,15 @@ def a_changing_leg(calendar: Calendar, *, new_start: Instant = 200) -> tuple[str
 async def chosen(acceptors: dict[str, FakeAcceptor], question: str) -> None:
     """COMMIT is chosen for a question."""
     for each in acceptors.values():
-        await each.vote(
-            VoteQuestion(
-                instance=question, phase=Phase.ACCEPT, outcome=Outcome.COMMIT, keep_until=1000
-            )
-        )
+        await each.vote(VoteQuestion(instance=question, phase=Phase.ACCEPT, outcome=Outcome.COMMIT))
 
 
-async def look(
-    keeper: TripParticipant, clock: ManualClock, hold: Reservation | None = None
-) -> None:
+async def look(keeper: SiteTrips, clock: ManualClock, hold: Reservation | None = None) -> None:
     """The keeper does what is due, for four seconds."""
-    async with asyncio.TaskGroup() as group:
-        keeper.open(group)
+    async with keeper.background.open():
         if hold is not None:
-            keeper.settle_soon(hold)
-        keeper.check_soon(clock.now())
-        keeper.call_off_soon(clock.now())
+            keeper.participant.settle_soon(hold)
+        keeper.participant.look(clock.now())
         await some_seconds(clock)
 
 
@@ -54,7 +53,7 @@ async def test_a_change_in_doubt_is_found_out() -> None:
     """The acceptors say COMMIT: the leg has its new form, and is asked about before its new start
     and no longer before the old one.
     """
-    acceptors = {name: FakeAcceptor(name) for name in NAMES}
+    acceptors = some_acceptors()
     calendar, clock = a_calendar(4), ManualClock(START - SETTLE_S)
     leg_id, change = a_changing_leg(calendar)
     await chosen(acceptors, NEW.instance)
@@ -62,13 +61,13 @@ async def test_a_change_in_doubt_is_found_out() -> None:
     await look(keeper, clock, change)
     leg = calendar.get(leg_id)
     assert (leg.start, leg.request.trip) == (200, NEW)
-    keeper.note_moved(replace(leg, request=replace(leg.request, trip=TRIP)), leg)
-    assert keeper.next_check() == 200 - CHECK_BEFORE_S
+    keeper.participant.note_moved(replace(leg, request=replace(leg.request, trip=TRIP)), leg)
+    assert keeper.participant.next_due() == 200 - CHECK_BEFORE_S
 
 
 async def test_what_nobody_decided_leaves_the_leg_as_it_was() -> None:
     """ABORT is chosen, and the hold ends."""
-    acceptors = {name: FakeAcceptor(name) for name in NAMES}
+    acceptors = some_acceptors()
     calendar, clock = a_calendar(4), ManualClock(START - SETTLE_S)
     leg_id, change = a_changing_leg(calendar)
     await look(a_keeper(calendar, acceptors, clock), clock, change)
@@ -78,7 +77,7 @@ async def test_what_nobody_decided_leaves_the_leg_as_it_was() -> None:
 
 async def test_without_a_majority_a_change_ends_at_the_old_start() -> None:
     """However far off the new start is: then the leg has begun, and runs as it was promised."""
-    acceptors = {name: FakeAcceptor(name) for name in NAMES}
+    acceptors = some_acceptors()
     for each in acceptors.values():
         each.is_dead = True
     calendar, clock = a_calendar(4), ManualClock(START - 2)
@@ -92,13 +91,13 @@ async def test_an_open_change_is_settled_before_the_old_attempt_is_asked_about()
     """The change was decided and the old attempt called off while this site was away: it is part of
     the new one, and must not take the old one's cancellation for its own.
     """
-    acceptors = {name: FakeAcceptor(name) for name in NAMES}
+    acceptors = some_acceptors()
     calendar, clock = a_calendar(4), ManualClock(START - CHECK_BEFORE_S + 1)
     leg_id, _ = a_changing_leg(calendar)
     await chosen(acceptors, NEW.instance)
     await chosen(acceptors, TRIP.cancellation)
     keeper = a_keeper(calendar, acceptors, clock)
-    keeper.note_committed(calendar.get(leg_id))
+    keeper.participant.note_committed(calendar.get(leg_id))
     await look(keeper, clock)
     leg = calendar.get(leg_id)
     assert (leg.state, leg.start) == (ReservationState.COMMITTED, 200)
@@ -109,12 +108,12 @@ async def test_who_goes_on_calls_off_what_was_left_behind() -> None:
     was left out hears that before its start. Where all go on there is nothing to call off.
     """
     for sites, is_called_off in ((NAMES[:2], True), (NAMES, False)):
-        acceptors = {name: FakeAcceptor(name) for name in NAMES}
+        acceptors = some_acceptors()
         calendar, clock = a_calendar(4), ManualClock(START - 50)
         old = commit(calendar, hold(calendar, a_request(start=START, trip=TRIP)).reservation_id)
         new = replace(old, request=replace(old.request, trip=replace(NEW, participants=sites)))
         keeper = a_keeper(calendar, acceptors, clock)
-        keeper.note_moved(old, new)
+        keeper.participant.note_moved(old, new)
         await look(keeper, clock)
         assert all(
             (TRIP.cancellation in each.states) == is_called_off for each in acceptors.values()
@@ -124,6 +123,6 @@ async def test_who_goes_on_calls_off_what_was_left_behind() -> None:
             leg = commit(left_out, hold(left_out, a_request(start=START, trip=TRIP)).reservation_id)
             late = ManualClock(START - 2)
             asker = a_keeper(left_out, acceptors, late)
-            asker.note_committed(leg)
+            asker.participant.note_committed(leg)
             await look(asker, late)
             assert left_out.get(leg.reservation_id).state is ReservationState.RELEASED

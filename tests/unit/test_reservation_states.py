@@ -23,6 +23,7 @@ ALLOWED = [
     ("HELD", "commit", "COMMITTED"),
     ("HELD", "release", "RELEASED"),
     ("HELD", "expire", "EXPIRED"),
+    ("HELD", "withdraw", "EXPIRED"),
     ("HELD", "merge", "SUPERSEDED"),
     ("COMMITTED", "release", "RELEASED"),
     ("COMMITTED", "supersede", "SUPERSEDED"),
@@ -38,7 +39,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("state", "event", "after"), ALLOWED)
 def test_allowed_transitions(state: str, event: str, after: str) -> None:
-    """The seven transitions there are."""
+    """The transitions there are."""
     entry = a_reservation(state=ReservationState(state))
     assert entry.after(ReservationEvent(event)).state is ReservationState(after)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 from gridtravel.gridcore.booking.calendars import Calendar
@@ -10,7 +9,7 @@ from gridtravel.gridcore.booking.reservations import Reservation, ReservationSta
 from gridtravel.gridcore.trips.trip_consensus import Outcome, Phase, VoteQuestion
 from gridtravel.gridio.system.clock import ManualClock
 from tests.support.builders import OWNER, a_calendar, a_request, carry_out
-from tests.support.keeper_scenes import NAMES, TRIP, FakeAcceptor, a_keeper, some_seconds
+from tests.support.keeper_scenes import TRIP, a_keeper, some_acceptors, some_seconds
 
 
 def a_leg(calendar: Calendar, name: str) -> Reservation:
@@ -26,10 +25,8 @@ def a_leg(calendar: Calendar, name: str) -> Reservation:
 
 async def test_legs_that_hear_different_majorities_hear_the_same_answer() -> None:
     """A cancellation accepted by a and b: a leg that hears only a and c is released as well."""
-    acceptors = {name: FakeAcceptor(name) for name in NAMES}
-    chosen = VoteQuestion(
-        instance=TRIP.cancellation, phase=Phase.ACCEPT, outcome=Outcome.COMMIT, keep_until=1000
-    )
+    acceptors = some_acceptors()
+    chosen = VoteQuestion(instance=TRIP.cancellation, phase=Phase.ACCEPT, outcome=Outcome.COMMIT)
     for name in ("a", "b"):
         await acceptors[name].vote(chosen)
     acceptors["b"].is_dead = True
@@ -37,25 +34,23 @@ async def test_legs_that_hear_different_majorities_hear_the_same_answer() -> Non
     leg = a_leg(calendar, "leg")
     clock = ManualClock(10)
     keeper = a_keeper(calendar, acceptors, clock)
-    async with asyncio.TaskGroup() as group:
-        keeper.open(group)
-        keeper.note_committed(leg)
-        keeper.check_soon(10)
+    async with keeper.background.open():
+        keeper.participant.note_committed(leg)
+        keeper.participant.look(10)
         await some_seconds(clock)
     assert calendar.get(leg.reservation_id).state is ReservationState.RELEASED
 
 
 async def test_two_legs_of_one_trip_at_one_site_never_share_a_ballot() -> None:
     """Each question has a proposer of its own, also within one run of one site."""
-    acceptors = {name: FakeAcceptor(name) for name in NAMES}
+    acceptors = some_acceptors()
     calendar = a_calendar(4)
     clock = ManualClock(10)
     keeper = a_keeper(calendar, acceptors, clock)
-    async with asyncio.TaskGroup() as group:
-        keeper.open(group)
+    async with keeper.background.open():
         for name in ("first", "second"):
-            keeper.note_committed(a_leg(calendar, name))
-        keeper.check_soon(10)
+            keeper.participant.note_committed(a_leg(calendar, name))
+        keeper.participant.look(10)
         await some_seconds(clock)
     proposers = acceptors["a"].proposers
     assert len(proposers) == len(set(proposers)) >= 1

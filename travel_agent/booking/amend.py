@@ -124,7 +124,7 @@ async def change_trip(
         )
     except (Exception, asyncio.CancelledError):
         amendment = amending.story.amendment
-        if amendment is not None and not amendment.attempt:
+        if amendment is not None and not amendment.attempt.number:
             await _give_up(amending)
         raise
     if decline is not None:
@@ -138,7 +138,7 @@ async def requeue_jobs(trip: TripContext, base: Path) -> Itinerary:
     old job ends before the new one comes: both in one reservation could run one after the other.
     """
     work, story = LegWork(trip), trip.log.story
-    itinerary, attempt = story.itinerary(), story.attempt
+    itinerary, attempt = story.itinerary(), story.attempt.number
 
     async def exchange(leg: Leg) -> None:
         if leg.job_id is None or work.task_of(leg) is None:

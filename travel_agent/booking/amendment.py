@@ -21,8 +21,8 @@ from gridtravel.gridcore.trips.itineraries import Leg, LegState, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridcore.trips.planning import Plan
 from gridtravel.gridcore.trips.trip_consensus import Outcome, majority
-from gridtravel.travel_agent.booking.acceptor_questions import AcceptorClient
 from gridtravel.travel_agent.booking.holds import LegHolds
+from gridtravel.travel_agent.booking.outcome import call_off, commit_or_learn, give_up_or_learn
 from gridtravel.travel_agent.booking.replacing import replacing
 from gridtravel.travel_agent.booking.two_phase import ATTEMPTS_MAX, CANCELLED
 from gridtravel.travel_agent.choices import SearchChoice
@@ -35,7 +35,7 @@ from gridtravel.travel_agent.log.events import (
     TripEnded,
     UndoAsked,
 )
-from gridtravel.travel_agent.log.trip_log import Amendment, DroppedLegs, TripLog, TripStory
+from gridtravel.travel_agent.log.trip_log import Amendment, Attempt, DroppedLegs, TripLog, TripStory
 from gridtravel.travel_agent.metajob_file.writer import metajob_to_json
 from gridtravel.travel_agent.news import Listener, News, Step
 from gridtravel.travel_agent.search.choice import check_search, choose_search
@@ -53,7 +53,6 @@ class TripAmendment:
         self._session = session
         self._log = log
         self._tell = listener
-        self._run_id = session.ids.new_id("run")
 
     @property
     def story(self) -> TripStory:
@@ -110,7 +109,7 @@ class TripAmendment:
         amendment = story.amendment
         if amendment is not None and is_cancelled and not story.is_undoing:
             await self._log.write(UndoAsked(reason=CANCELLED))
-        if amendment is not None and not amendment.attempt:
+        if amendment is not None and not amendment.attempt.number:
             await self._release_asked(amendment)
             await self._close("given up before it was decided")
             done.append("released the holds of a change that was not decided")
@@ -130,13 +129,14 @@ class TripAmendment:
         """Search and hold until every leg is held, and write that down; or why not."""
         story, clock = self._log.story, self._session.clock
         refusal = Decline(rule=DeclineRule.CHANGED, message="the sites' calendars kept changing")
-        for attempt in range(story.attempts + 1, story.attempts + 1 + ATTEMPTS_MAX):
+        for number in range(story.attempts + 1, story.attempts + 1 + ATTEMPTS_MAX):
             plan = await search.propose()
             if isinstance(plan, Decline):
                 return plan
             if not may_leave_keepers and (kept := self._leaves_keepers(plan, trip)):
                 return kept
-            self._tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=attempt))
+            self._tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=number))
+            attempt = trip.new_attempt(plan, number)
             held, refusals = await holds.hold_all(plan, attempt)
             if not refusals:
                 await self._decided(plan, attempt, held, trip)
@@ -144,7 +144,7 @@ class TripAmendment:
             await holds.let_go(plan, held, attempt)
             refusal = next(iter(refusals.values()))
             await search.learn(refusals)
-            await clock.sleep_until(clock.now_precise() + jitter_s(story.trip_id, attempt))
+            await clock.sleep_until(clock.now_precise() + jitter_s(story.trip_id, number))
         return refusal
 
     def _leaves_keepers(self, plan: Plan, trip: TripContext) -> Decline | None:
@@ -153,7 +153,7 @@ class TripAmendment:
         out do not run. Left out themselves, they could come back shortly before the start, hear of
         nothing, and run the old trip beside the new.
         """
-        keepers = tuple(each.site for each in self._log.story.acceptors)
+        keepers = tuple(each.site for each in self._log.story.attempt.acceptors)
         staying = {trip.destinations[leg.machine].site for leg in plan.legs}
         if not keepers or len(staying & set(keepers)) >= majority(keepers):
             return None
@@ -164,14 +164,20 @@ class TripAmendment:
         return Decline(rule=DeclineRule.STATE, message=message)
 
     async def _decided(
-        self, plan: Plan, attempt: int, held: Mapping[str, Reservation], trip: TripContext
+        self, plan: Plan, attempt: Attempt, held: Mapping[str, Reservation], trip: TripContext
     ) -> None:
         legs = tuple(
             trip.leg(each.name, each.machine, held[each.name], LegState.HELD) for each in plan.legs
         )
-        acceptors = trip.acceptors(trip.asked(plan, attempt))
-        await self._log.write(AmendmentDecided(attempt=attempt, legs=legs, acceptors=acceptors))
-        self._tell(News(step=Step.DECIDED, text="every leg is held", attempt=attempt))
+        await self._log.write(
+            AmendmentDecided(
+                attempt=attempt.number,
+                legs=legs,
+                acceptors=attempt.acceptors,
+                nonce=attempt.nonce,
+            )
+        )
+        self._tell(News(step=Step.DECIDED, text="every leg is held", attempt=attempt.number))
 
     async def _release_asked(self, amendment: Amendment) -> None:
         """By their requests, so that also a hold whose answer never came is gone."""
@@ -192,9 +198,11 @@ class TripAmendment:
         change that turns out to be decided is cancelled as well.
         """
         trip = self._trip_as(amendment.metajob_json)
-        questions = self._questions(trip)
         legs, attempt = amendment.legs, amendment.attempt
-        outcome = await questions.outcome(legs, attempt, amendment.acceptors, wish=wish)
+        if wish is Outcome.COMMIT:
+            outcome = await commit_or_learn(trip, attempt)
+        else:
+            outcome = await give_up_or_learn(trip, attempt)
         if outcome is Outcome.ABORT:
             await self._release(legs, trip)
             message = "the change was not decided before its holds' lifetime ended"
@@ -206,7 +214,7 @@ class TripAmendment:
         holds = LegHolds(trip)
         answers = await asyncio.gather(*(holds.commit_leg(leg, is_decided=True) for leg in legs))
         refusals = [each for each in answers if isinstance(each, Decline)]
-        if not amendment.acceptors and len(refusals) == len(legs):
+        if not attempt.acceptors and len(refusals) == len(legs):
             await self._close(refusals[0].message)
             return refusals[0]
         if refusals:
@@ -241,10 +249,7 @@ class TripAmendment:
         await self._log.write(UndoAsked(reason=reason))
         trip = self._trip_as(amendment.metajob_json)
         legs = (*amendment.legs, *story.legs)
-        is_whole = await self._questions(trip).call_off(
-            amendment.legs, amendment.attempt, amendment.acceptors
-        )
-        if not is_whole:
+        if not await call_off(trip, amendment.attempt):
             start = min(leg.start for leg in amendment.legs)
             await self._session.clock.sleep_until(start)
         await self._release(legs, trip)
@@ -269,7 +274,7 @@ class TripAmendment:
     async def _drop(self, dropped: DroppedLegs) -> None:
         trip = self._trip_as(dropped.metajob_json)
         try:
-            await self._questions(trip).call_off(dropped.legs, dropped.attempt, dropped.acceptors)
+            await call_off(trip, dropped.attempt)
         except UnavailableError as fault:
             self._tell(News(step=Step.NOTE, text=str(fault)))
         await self._release(dropped.legs, trip)
@@ -332,6 +337,3 @@ class TripAmendment:
         return self._trip_to(
             self._session.parsed(metajob_json), self._session.metajob_of(self._log)
         )
-
-    def _questions(self, trip: TripContext) -> AcceptorClient:
-        return AcceptorClient(trip, f"{self._run_id}.{self._session.ids.new_id('q')}")

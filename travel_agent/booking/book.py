@@ -52,7 +52,7 @@ async def set_out(
             TripOpened(trip_id=trip_id, name=metajob.name, metajob_json=metajob_to_json(metajob))
         )
         trip = session.trip(trip_id, metajob, log, listener)
-        booking = Booking(trip, run_id=session.ids.new_id("run"), search=session.config.search)
+        booking = Booking(trip, search=session.config.search)
         try:
             itinerary = await booking.book()
             if itinerary.state is TripState.BOOKED:
@@ -82,7 +82,7 @@ async def ask_only(session: GridSession, metajob: Metajob, listener: Listener) -
         )
     check_search(session.config.search, metajob, session.destinations(metajob))
     trip = session.trip(session.ids.new_id("quote"), metajob, ForgetfulLog(), listener)
-    booking = Booking(trip, run_id=session.ids.new_id("run"), search=session.config.search)
+    booking = Booking(trip, search=session.config.search)
     try:
         return with_inputs(metajob, await booking.quote(), trip.destinations)
     except (Exception, asyncio.CancelledError):
@@ -99,9 +99,9 @@ async def _clean_up(booking: Booking) -> None:
             if story.is_undoing:
                 await resume(booking)
             elif story.state is TripState.HELD:
-                await booking.abandon(story.itinerary(), story.attempt, story.acceptors)
+                await booking.abandon(story.itinerary(), story.attempt)
             elif story.state is TripState.BOOKED:
-                await booking.cancel(story.itinerary(), story.attempt, story.acceptors)
+                await booking.cancel(story.itinerary(), story.attempt)
             elif not story.state.is_over:
                 await resume(booking)
 

@@ -171,9 +171,9 @@ async def _give_up(
     """No rule is given: what is left of the trip is cancelled."""
     story, itinerary, trip = log.story, log.story.itinerary(), session.trip_of(log, listener)
     why = "; ".join(each.why for each in losses.values())
-    booking = Booking(trip, run_id=session.ids.new_id("run"))
+    booking = Booking(trip)
     try:
-        cancelled = await booking.cancel(itinerary, story.attempt, story.acceptors)
+        cancelled = await booking.cancel(itinerary, story.attempt)
     except GridError as fault:
         listener(News(step=Step.NOTE, text=f"not everybody could be told: {fault}"))
         cancelled = itinerary

@@ -17,6 +17,7 @@ from gridtravel.gridcore.trips.itineraries import Leg
 from gridtravel.gridcore.trips.planning import Plan, PlannedLeg
 from gridtravel.travel_agent.booking.outcome import OutcomeOpenError
 from gridtravel.travel_agent.log.events import AskedLeg, HoldsAsked, HoldsLetGo
+from gridtravel.travel_agent.log.trip_log import Attempt
 from gridtravel.travel_agent.news import News, Step
 from gridtravel.travel_agent.search.sweep import hold_request
 from gridtravel.travel_agent.trip_context import TripContext
@@ -37,18 +38,14 @@ class LegHolds:
         self._trip = trip
 
     async def hold_all(
-        self, plan: Plan, attempt: int
+        self, plan: Plan, attempt: Attempt
     ) -> tuple[dict[str, Reservation], dict[str, Decline]]:
         """Ask for every leg at once; what was granted and what was refused, by leg."""
         names = [leg.name for leg in plan.legs]
         asked = self._trip.asked(plan, attempt)
-        await self._trip.log.write(HoldsAsked(attempt=attempt, legs=asked))
-        acceptors = self._trip.acceptors(asked)
+        await self._trip.log.write(HoldsAsked(attempt=attempt.number, legs=asked))
         answers = await asyncio.gather(
-            *(
-                self._hold(leg, self._trip.trip_ref(leg.name, attempt, asked, acceptors))
-                for leg in asked
-            ),
+            *(self._hold(leg, self._trip.trip_ref(leg.name, attempt, asked)) for leg in asked),
             return_exceptions=True,
         )
         held = {n: a for n, a in zip(names, answers, strict=True) if isinstance(a, Reservation)}
@@ -59,7 +56,7 @@ class LegHolds:
         refusals = {n: a for n, a in zip(names, answers, strict=True) if isinstance(a, Decline)}
         for name, refusal in refusals.items():
             self._trip.tell(
-                News(step=Step.DECLINED, place=name, text=refusal.message, attempt=attempt)
+                News(step=Step.DECLINED, place=name, text=refusal.message, attempt=attempt.number)
             )
         return held, refusals
 
@@ -94,7 +91,7 @@ class LegHolds:
                 News(step=Step.NOTE, place=leg.name, text=f"the hold will expire: {fault}")
             )
 
-    async def let_go(self, plan: Plan, held: Mapping[str, Reservation], attempt: int) -> None:
+    async def let_go(self, plan: Plan, held: Mapping[str, Reservation], attempt: Attempt) -> None:
         """Release the holds of an attempt that failed. A site out of reach lets go by itself."""
 
         async def release(leg: PlannedLeg, reservation: Reservation) -> None:
@@ -111,7 +108,7 @@ class LegHolds:
         await asyncio.gather(
             *(release(each, held[each.name]) for each in plan.legs if each.name in held)
         )
-        await self._trip.log.write(HoldsLetGo(attempt=attempt))
+        await self._trip.log.write(HoldsLetGo(attempt=attempt.number))
 
     async def commit_leg(self, leg: Leg, *, is_decided: bool) -> Reservation | Decline:
         """Commit one leg, trying again until the site answers or the hold must have expired. Where

@@ -2,21 +2,19 @@
 
 With one site the site's own commit is the decision. With several the acceptors keep it, a majority
 of the sites of the trip, so that any of them can find it out when this laptop is gone
-(docs/protocol.md).
+(docs/protocol.md). The traveller has the first ballot of each question, and no other: what it may
+not propose it asks an acceptor to settle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from gridtravel.gridcore.booking.reservations import TripRef
 from gridtravel.gridcore.errors import UnavailableError
-from gridtravel.gridcore.ports import CalendarPort
 from gridtravel.gridcore.trips.trip_consensus import Outcome
-from gridtravel.gridio.sites.trip_voting import TripVoting
-from gridtravel.gridio.system.clock import Clock
-from gridtravel.travel_agent.sites.destinations import Destination
+from gridtravel.gridio.sites.trip_voting import TravellersVoting
+from gridtravel.travel_agent.log.trip_log import Attempt
+from gridtravel.travel_agent.trip_context import TripContext
 
 DECIDE_WITHIN_S: Final = 30.0
 """How long a booking tries to reach a majority before it leaves the trip to `gur resume`."""
@@ -29,45 +27,44 @@ class OutcomeOpenError(UnavailableError):
     """
 
 
-async def decide(
-    trip: TripRef,
-    destinations: Mapping[str, Destination],
-    clock: Clock,
-    *,
-    run_id: str,
-    question: str = "",
-    wish: Outcome = Outcome.COMMIT,
-) -> Outcome:
-    """Have ``wish`` chosen, or learn what was. Saying it again leads to the same outcome.
-
-    ``run_id`` names this proposer and no other, in this run of the program or another: no two may
-    share a ballot. ``question``: what is
-    decided, default whether the attempt is committed (else ``trip.cancellation``).
-
-    ``OutcomeOpenError``: a majority could not be heard, so nobody knows yet; the sites settle it
-    among themselves when the holds' lifetimes end.
+async def commit_or_learn(trip: TripContext, attempt: Attempt) -> Outcome:
+    """Have the attempt committed, whose legs are all held, or learn that it was not. Saying it
+    again leads to the same outcome; ``OutcomeOpenError``: nobody knows yet.
     """
-    if not trip.acceptors:
+    return await _decide(trip, attempt, attempt.name(trip.trip_id), Outcome.COMMIT)
+
+
+async def give_up_or_learn(trip: TripContext, attempt: Attempt) -> Outcome:
+    """Have it settled that the attempt is not committed, or learn that it is."""
+    return await _decide(trip, attempt, attempt.name(trip.trip_id), Outcome.ABORT)
+
+
+async def call_off(trip: TripContext, attempt: Attempt) -> bool:
+    """Have the acceptors remember that a decided attempt is cancelled, for sites that cannot be
+    told now: they ask before their leg starts. False: they have settled that it was not, because
+    the start is near.
+    """
+    question = f"{attempt.name(trip.trip_id)}/cancel"
+    return await _decide(trip, attempt, question, Outcome.COMMIT) is Outcome.COMMIT
+
+
+async def _decide(trip: TripContext, attempt: Attempt, question: str, wish: Outcome) -> Outcome:
+    if not attempt.acceptors:
         return wish
-    by_site: dict[str, CalendarPort] = {
-        each.site: each.connection.calendar for each in destinations.values()
-    }
-    voting = TripVoting(
-        question or trip.instance,
-        {each.site: by_site[each.site] for each in trip.acceptors},
-        f"traveller:{run_id}",
-        keep_until=trip.ends_at,
-    )
-    give_up_at = clock.now_precise() + DECIDE_WITHIN_S
-    outcome = await voting.propose_first() if wish is Outcome.COMMIT else None
-    outcome = outcome or await voting.learn()
-    while outcome is None:
-        if clock.now_precise() >= give_up_at:
+    by_site = {each.site: each.connection.calendar for each in trip.destinations.values()}
+    ports = {each.site: by_site[each.site] for each in attempt.acceptors}
+    voting = TravellersVoting(question, ports)
+    give_up_at = trip.clock.now_precise() + DECIDE_WITHIN_S
+    while True:
+        outcome = await voting.propose_first() if wish is Outcome.COMMIT else None
+        outcome = outcome or await voting.learn()
+        if outcome is None and (wish is Outcome.ABORT or voting.is_outbid):
+            outcome = await voting.settle(Outcome.ABORT)
+        if outcome is not None:
+            return outcome
+        if trip.clock.now_precise() >= give_up_at:
             raise OutcomeOpenError(
                 f"the outcome of trip {trip.trip_id} is not known yet: too few of its sites answer",
                 hint=f"run `gur resume {trip.trip_id}` when they are back",
             )
-        outcome = await voting.settle(wish)
-        if outcome is None:
-            await clock.sleep_until(clock.now_precise() + RETRY_S)
-    return outcome
+        await trip.clock.sleep_until(trip.clock.now_precise() + RETRY_S)

@@ -16,8 +16,7 @@ from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, Transport, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
-from gridtravel.gridio.sites.trip_voting import RaceVoting, TripVoting
-from gridtravel.gridio.system.ids import IdSource
+from gridtravel.gridio.sites.trip_voting import RaceVoting, TripQuestions
 from gridtravel.travel_agent.booking.outcome import DECIDE_WITHIN_S, RETRY_S, OutcomeOpenError
 from gridtravel.travel_agent.booking.resume import Resumed
 from gridtravel.travel_agent.booking.two_phase import CANCELLED
@@ -56,6 +55,7 @@ async def start_race(session: GridSession, metajob: Metajob, listener: Listener)
                 copies=tuple(destinations),
                 acceptors=acceptors_of(destinations),
                 ends_at=metajob.latest_end,
+                sites=tuple(each.site for each in destinations.values()),
             )
         )
         try:
@@ -94,7 +94,7 @@ async def call_off_race(session: GridSession, log: TripLog, listener: Listener) 
     await log.write(UndoAsked(reason=CANCELLED))
     trip, story = session.trip_of(log, listener), log.story
     if story.copies:
-        await _settle_that_none_runs(trip, session.ids)
+        await _settle_that_none_runs(trip)
         answers = await asyncio.gather(
             *(_withdraw(trip, copy) for copy in story.copies), return_exceptions=True
         )
@@ -222,16 +222,12 @@ def _leg(copy: str, job: JobView, destination: Destination) -> Leg:
     )
 
 
-async def _settle_that_none_runs(trip: TripContext, ids: IdSource) -> None:
+async def _settle_that_none_runs(trip: TripContext) -> None:
     race = trip.log.story.race_of(trip.log.story.copies[0])
     ports = {each.site: each.connection.calendar for each in trip.destinations.values()}
     acceptors = {each.site: ports[each.site] for each in race.acceptors}
 
-    def ask(question: str) -> TripVoting:
-        proposer = f"traveller:{ids.new_id('run')}"
-        return TripVoting(question, acceptors, proposer, keep_until=race.ends_at)
-
-    voting = RaceVoting(race, ask)
+    voting = RaceVoting(race, lambda question: TripQuestions(question, acceptors))
     give_up_at = trip.clock.now_precise() + DECIDE_WITHIN_S
     while await voting.call_off() is None:
         if trip.clock.now_precise() >= give_up_at:

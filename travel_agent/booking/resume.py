@@ -41,18 +41,18 @@ async def resume(booking: Booking) -> Resumed:
         return over(story)
     if story.is_undoing:
         found = f"it was to be undone ({story.message})"
-        legs, attempt, acceptors = story.itinerary(), story.attempt, story.acceptors
+        legs, attempt = story.itinerary(), story.attempt
         if story.state is TripState.BOOKED:
-            itinerary = await booking.cancel(legs, attempt, acceptors)
+            itinerary = await booking.cancel(legs, attempt)
         else:
-            itinerary = await booking.abandon(legs, attempt, acceptors, _why_undone(story))
+            itinerary = await booking.abandon(legs, attempt, _why_undone(story))
         return Resumed(
             found=found,
             done="released every leg",
             itinerary=itinerary,
         )
     if story.state is TripState.HELD:
-        itinerary = await booking.commit(story.itinerary(), story.attempt, story.acceptors)
+        itinerary = await booking.commit(story.itinerary(), story.attempt)
         outcome = "committed every leg" if itinerary.state is TripState.BOOKED else "released all"
         return Resumed(
             found="it was decided, and not known to be booked",

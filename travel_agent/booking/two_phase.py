@@ -19,14 +19,15 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from gridtravel.gridcore.booking.reservations import Acceptor, Decline, DeclineRule, Reservation
+from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, Reservation
 from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.trips.itineraries import Itinerary, LegState, TripState
 from gridtravel.gridcore.trips.trip_consensus import Outcome
-from gridtravel.travel_agent.booking.acceptor_questions import AcceptorClient
 from gridtravel.travel_agent.booking.holds import LegHolds
+from gridtravel.travel_agent.booking.outcome import call_off, commit_or_learn, give_up_or_learn
 from gridtravel.travel_agent.choices import SearchChoice
 from gridtravel.travel_agent.log.events import TripBooked, TripDecided, TripEnded, UndoAsked
+from gridtravel.travel_agent.log.trip_log import Attempt
 from gridtravel.travel_agent.news import News, Step
 from gridtravel.travel_agent.search.choice import choose_search
 from gridtravel.travel_agent.search.jitter import jitter_s
@@ -42,14 +43,9 @@ CANCELLED: Final = "cancelled"
 class Booking:
     """One trip on its way from a metajob to an itinerary."""
 
-    def __init__(
-        self, trip: TripContext, *, run_id: str, search: SearchChoice = SearchChoice.AUTO
-    ) -> None:
-        """A trip that is new or gone on with. ``run_id``: of this run of a command, and no other.
-        ``search``: matters only when something is proposed.
-        """
+    def __init__(self, trip: TripContext, *, search: SearchChoice = SearchChoice.AUTO) -> None:
+        """A trip that is new, or gone on with; ``search`` matters only to a new one."""
         self.trip = trip
-        self._questions = AcceptorClient(trip, run_id)
         self._holds = LegHolds(trip)
         self._search = choose_search(search, trip)
 
@@ -71,52 +67,58 @@ class Booking:
             trip_id=self.trip.trip_id, name=self.trip.metajob.name, state=TripState.PLANNED
         )
         refusal = Decline(rule=DeclineRule.CHANGED, message="the sites' calendars kept changing")
-        for attempt in range(1, ATTEMPTS_MAX + 1):
+        for number in range(1, ATTEMPTS_MAX + 1):
             plan = await self._search.propose()
             if isinstance(plan, Decline):
                 return await self._give_up(itinerary, plan)
-            self.trip.tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=attempt))
+            self.trip.tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=number))
+            attempt = self.trip.new_attempt(plan, number)
             held, refusals = await self._holds.hold_all(plan, attempt)
             if not refusals:
                 legs = tuple(
                     self.trip.leg(each.name, each.machine, held[each.name], LegState.HELD)
                     for each in plan.legs
                 )
-                acceptors = self.trip.acceptors(self.trip.asked(plan, attempt))
                 await self.trip.log.write(
-                    TripDecided(attempt=attempt, legs=legs, acceptors=acceptors)
+                    TripDecided(
+                        attempt=number,
+                        legs=legs,
+                        acceptors=attempt.acceptors,
+                        nonce=attempt.nonce,
+                    )
                 )
-                self.trip.tell(News(step=Step.DECIDED, text="every leg is held", attempt=attempt))
+                self.trip.tell(News(step=Step.DECIDED, text="every leg is held", attempt=number))
                 return await self.commit(
-                    replace(itinerary, legs=legs).moved_to(TripState.HELD), attempt, acceptors
+                    replace(itinerary, legs=legs).moved_to(TripState.HELD), attempt
                 )
             await self._holds.let_go(plan, held, attempt)
             refusal = next(iter(refusals.values()))
             await self._search.learn(refusals)
             await self.trip.clock.sleep_until(
-                self.trip.clock.now_precise() + jitter_s(self.trip.trip_id, attempt)
+                self.trip.clock.now_precise() + jitter_s(self.trip.trip_id, number)
             )
         return await self._give_up(itinerary, refusal)
 
-    async def commit(
-        self, itinerary: Itinerary, attempt: int, acceptors: tuple[Acceptor, ...]
-    ) -> Itinerary:
+    async def commit(self, itinerary: Itinerary, attempt: Attempt) -> Itinerary:
         """Decide a trip whose legs are all held, and commit every leg; or undo all when it was
         decided otherwise. Saying it again, after a crash as well, leads to the same end.
         """
-        outcome = await self._questions.outcome(itinerary.legs, attempt, acceptors)
+        outcome = await commit_or_learn(self.trip, attempt)
         if outcome is Outcome.ABORT:
             message = "the holds' lifetime ended before the trip was decided"
             return await self.undo(itinerary, Decline(rule=DeclineRule.CHANGED, message=message))
         outcomes = await asyncio.gather(
-            *(self._holds.commit_leg(leg, is_decided=bool(acceptors)) for leg in itinerary.legs)
+            *(
+                self._holds.commit_leg(leg, is_decided=bool(attempt.acceptors))
+                for leg in itinerary.legs
+            )
         )
         refusals = [each for each in outcomes if isinstance(each, Decline)]
         if refusals:
             reason = f"a hold was lost before its commit: {refusals[0].message}"
             lost = Decline(rule=DeclineRule.CHANGED, message=reason)
             await self.trip.log.write(UndoAsked(reason=reason))
-            await self._call_off(itinerary, attempt, acceptors)
+            await self._call_off(itinerary, attempt)
             return await self.undo(itinerary, lost)
         booked = tuple(
             self.trip.leg(leg.name, leg.machine, each, LegState.BOOKED)
@@ -127,32 +129,24 @@ class Booking:
         return replace(itinerary, legs=booked).moved_to(TripState.BOOKED)
 
     async def abandon(
-        self,
-        itinerary: Itinerary,
-        attempt: int,
-        acceptors: tuple[Acceptor, ...],
-        why: Decline | None = None,
+        self, itinerary: Itinerary, attempt: Attempt, why: Decline | None = None
     ) -> Itinerary:
         """Give up a trip that was about to be decided; ``why`` as for ``undo``. The acceptors are
         asked first: what can never become a COMMIT any more may be released, and what is one
         already is called off as a whole.
         """
         await self.trip.log.write(UndoAsked(reason=why.message if why else CANCELLED))
-        outcome = await self._questions.outcome(
-            itinerary.legs, attempt, acceptors, wish=Outcome.ABORT
-        )
+        outcome = await give_up_or_learn(self.trip, attempt)
         if outcome is Outcome.COMMIT:
-            await self._call_off(itinerary, attempt, acceptors)
+            await self._call_off(itinerary, attempt)
         return await self.undo(itinerary, why)
 
-    async def cancel(
-        self, itinerary: Itinerary, attempt: int, acceptors: tuple[Acceptor, ...]
-    ) -> Itinerary:
+    async def cancel(self, itinerary: Itinerary, attempt: Attempt) -> Itinerary:
         """Cancel a booked trip as a whole: the acceptors learn it first, so that a site that cannot
         be told now finds it out before its leg starts.
         """
         await self.trip.log.write(UndoAsked(reason=CANCELLED))
-        await self._call_off(itinerary, attempt, acceptors)
+        await self._call_off(itinerary, attempt)
         return await self.undo(itinerary, None)
 
     async def undo(self, itinerary: Itinerary, why: Decline | None) -> Itinerary:
@@ -176,13 +170,11 @@ class Booking:
             return replace(itinerary, legs=released).moved_to(TripState.CANCELLED)
         return itinerary.declined(why)
 
-    async def _call_off(
-        self, itinerary: Itinerary, attempt: int, acceptors: tuple[Acceptor, ...]
-    ) -> None:
+    async def _call_off(self, itinerary: Itinerary, attempt: Attempt) -> None:
         """Have the acceptors remember that a decided trip is cancelled. When they have settled that
         it was not, the legs begin, and are ended one by one like any that run.
         """
-        if not await self._questions.call_off(itinerary.legs, attempt, acceptors):
+        if not await call_off(self.trip, attempt):
             await self.trip.clock.sleep_until(min(leg.start for leg in itinerary.legs))
 
     async def _give_up(self, itinerary: Itinerary, refusal: Decline) -> Itinerary:

@@ -70,6 +70,8 @@ class TripDecided:
     legs: tuple[Leg, ...]
     acceptors: tuple[Acceptor, ...] = ()
     """Who keeps the outcome; empty: the only site's own book does."""
+    nonce: str = ""
+    """Part of the attempt's name, see ``TripRef.nonce``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,7 @@ class AmendmentDecided:
     legs: tuple[Leg, ...]
     """With the holds' reservations."""
     acceptors: tuple[Acceptor, ...] = ()
+    nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +157,8 @@ class RaceOpened:
     """Legs, in the order in which it is asked whether they run."""
     acceptors: tuple[Acceptor, ...]
     ends_at: Instant
+    sites: tuple[str, ...] = ()
+    """Of the copies, in their order. Empty in logs of earlier releases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

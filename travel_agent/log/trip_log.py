@@ -9,7 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gridtravel.gridcore.booking.reservations import Acceptor, Decline, DeclineRule
+from gridtravel.gridcore.booking.reservations import (
+    Acceptor,
+    Decline,
+    DeclineRule,
+    attempt_name,
+)
 from gridtravel.gridcore.errors import ConflictError
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Instant
@@ -63,23 +68,36 @@ class TripLog(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt to make a trip whole, by whose name its outcome is known."""
+
+    number: int = 0
+    """From 1; 0: none was decided."""
+    nonce: str = ""
+    acceptors: tuple[Acceptor, ...] = ()
+    """Who keeps its outcome; empty: the only site's own book, or this log."""
+
+    def name(self, trip_id: str) -> str:
+        """The question whether the attempt is committed."""
+        return attempt_name(trip_id, self.number, self.nonce)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Amendment:
     """A change of a booked trip that is under way."""
 
     metajob_json: str
     reason: str
-    attempt: int = 0
-    """The attempt that was decided; 0: none, and all its holds are in ``TripStory.asked``."""
+    attempt: Attempt = Attempt()
+    """The attempt that was decided; none: all its holds are in ``TripStory.asked``."""
     legs: tuple[Leg, ...] = ()
-    acceptors: tuple[Acceptor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedLegs:
     """Legs that an amendment left out, as the attempt had them that they were booked with."""
 
-    attempt: int
-    acceptors: tuple[Acceptor, ...]
+    attempt: Attempt
     legs: tuple[Leg, ...]
     metajob_json: str
 
@@ -96,13 +114,14 @@ class TripStory:
     """Attempt -> holds that may still exist and were not let go."""
     probes: tuple[AskedLeg, ...] = ()
     """Test reservations that may still exist."""
-    attempt: int = 0
-    """The attempt that is booked, or is to be; 0: none."""
+    attempt: Attempt = Attempt()
+    """The attempt that is booked, or is to be."""
     attempts: int = 0
     """The highest attempt that anything was asked for; the next one has a higher number."""
-    acceptors: tuple[Acceptor, ...] = ()
     copies: tuple[str, ...] = ()
     """Of a race; empty: it is none."""
+    copy_sites: tuple[str, ...] = ()
+    race_acceptors: tuple[Acceptor, ...] = ()
     race_ends_at: Instant = 0
     is_undoing: bool = False
     legs: tuple[Leg, ...] = ()
@@ -132,7 +151,7 @@ class TripStory:
                 self.asked.pop(event.attempt, None)
             case TripDecided():
                 self.legs = event.legs
-                self.attempt, self.acceptors = event.attempt, event.acceptors
+                self.attempt = _attempt(event)
                 self.state = TripState.HELD
             case TripBooked():
                 self.legs = event.legs
@@ -150,9 +169,8 @@ class TripStory:
             case AmendmentDecided() if self.amendment is not None:
                 self.amendment = replace(
                     self.amendment,
-                    attempt=event.attempt,
+                    attempt=_attempt(event),
                     legs=event.legs,
-                    acceptors=event.acceptors,
                 )
             case TripAmended() if self.amendment is not None:
                 self._amended(event, self.amendment)
@@ -162,7 +180,8 @@ class TripStory:
                 self.amendment = None
                 self.asked.clear()
             case RaceOpened():
-                self.copies, self.acceptors = event.copies, event.acceptors
+                self.copies, self.copy_sites = event.copies, event.sites
+                self.race_acceptors = event.acceptors
                 self.race_ends_at = event.ends_at
             case PeopleTold():
                 self.told.add(event.occasion)
@@ -182,13 +201,12 @@ class TripStory:
         if event.dropped:
             left = DroppedLegs(
                 attempt=self.attempt,
-                acceptors=self.acceptors,
                 legs=event.dropped,
                 metajob_json=self.metajob_json,
             )
             self.dropped = (*self.dropped, left)
         self.metajob_json, self.legs = amendment.metajob_json, event.legs
-        self.attempt, self.acceptors = amendment.attempt, amendment.acceptors
+        self.attempt = amendment.attempt
         self.amendment, self.is_amended = None, True
         self.asked.clear()
 
@@ -198,8 +216,9 @@ class TripStory:
             trip_id=self.trip_id,
             copy=copy,
             copies=self.copies,
-            acceptors=self.acceptors,
+            acceptors=self.race_acceptors,
             ends_at=self.race_ends_at,
+            sites=self.copy_sites,
         )
 
     def itinerary(self) -> Itinerary:
@@ -213,6 +232,10 @@ class TripStory:
         if self.state in (TripState.CANCELLED, TripState.ABSENT):
             legs = tuple(replace(leg, state=LegState.RELEASED) for leg in legs)
         return Itinerary(trip_id=self.trip_id, name=self.name, state=self.state, legs=legs)
+
+
+def _attempt(event: TripDecided | AmendmentDecided) -> Attempt:
+    return Attempt(number=event.attempt, nonce=event.nonce, acceptors=event.acceptors)
 
 
 class JournaledTripLog:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from gridtravel.gridcore.booking.reservations import Begin
 from gridtravel.gridcore.errors import FieldError, InputError
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import find_zone, read_instant
@@ -48,6 +49,7 @@ _KEYS: Final = {
     "budget_millicredits": "budget_credits",
     "guard_s": "guard",
     "is_race": "race",
+    "begin_wish": "begin",
     "accepts_alternative": "accept_alternative",
     "transfer_s": "transfer",
     "slack_s": "slack",
@@ -128,6 +130,7 @@ class MetajobBuilder:
                 task=task,
                 stages=stages,
                 alternatives=alternatives,
+                begin_wish=None if model.begin is None else Begin(model.begin),
                 healing=tuple(HealingRule(rule) for rule in model.healing),
                 notifications=notifications,
             )

@@ -259,6 +259,7 @@ class MetajobModel(FileModel):
     """single: queue a copy everywhere; exactly one runs."""
     accept_alternative: bool = False
     """Take what a refusal offers instead, without asking."""
+    begin: Literal["together", "each"] | None = None
     healing: list[Literal["replace_leg", "shrink", "move_trip"]] = Field(default_factory=list)
     """What to try, in order, when a site fails before the start; empty: give up."""
     task: TaskModel | None = None

@@ -36,6 +36,7 @@ def metajob_to_document(metajob: Metajob) -> dict[str, Any]:
         "budget_credits": _credits(metajob.budget_millicredits),
         "guard": metajob.guard_s,
         "race": metajob.is_race,
+        "begin": None if metajob.begin_wish is None else metajob.begin_wish.value,
         "accept_alternative": metajob.accepts_alternative,
         "healing": [rule.value for rule in metajob.healing],
         "task": _task(metajob.task),

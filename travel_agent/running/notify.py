@@ -50,14 +50,14 @@ async def notify_people(
 ) -> None:
     """Tell whoever the metajob names of ``event``, once for each attempt of the trip."""
     wishes, log = trip.metajob.notifications, trip.log
-    occasion = f"{event.value}.{log.story.attempt}"
+    occasion = f"{event.value}.{log.story.attempt.number}"
     is_wanted = event in wishes.events and bool(wishes.emails or wishes.hook_command)
     if not is_wanted or occasion in log.story.told:
         return
     await log.write(PeopleTold(occasion=occasion))
     subject = f"{itinerary.name} {_WORDS[event]}"
     text = _text(session, itinerary, why)
-    ics = _calendar_of(itinerary, log.story.attempt, wishes.before_start_s, session)
+    ics = _calendar_of(itinerary, log.story.attempt.number, wishes.before_start_s, session)
     faults = await asyncio.gather(
         *(
             _mail(session, Notice(to=each, subject=subject, text=text, attachments=(ics,)))

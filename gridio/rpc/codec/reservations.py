@@ -20,6 +20,7 @@ from gridtravel.gridcore.booking.reservations import (
     NODES_LIMIT,
     Acceptor,
     Availability,
+    Begin,
     Decline,
     DeclineRule,
     Offer,
@@ -27,6 +28,7 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationPart,
     ReservationRequest,
     ReservationState,
+    TripLeg,
     TripRef,
     check_id,
 )
@@ -99,6 +101,13 @@ TRIP: Final = Table(
     leg=AS_IS,
     attempt=between(1),
     acceptors=acceptors_in("trip.acceptors."),
+    legs=many(Table(TripLeg, pb.TripLeg, "trip.legs.", leg=AS_IS, site=AS_IS)),
+    begin=numbered(
+        {
+            Begin.EACH: pb.TRIP_BEGIN_EACH,
+            Begin.TOGETHER: pb.TRIP_BEGIN_TOGETHER,
+        }
+    ),
 )
 
 REQUEST: Final = Table(

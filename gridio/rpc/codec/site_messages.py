@@ -61,6 +61,7 @@ _RACE: Final = Table(
     "race.",
     copies=lambda field, values: labels(field, values, COPIES_MAX),
     acceptors=acceptors_in("race.acceptors."),
+    sites=lambda field, values: labels(field, values, COPIES_MAX),
 )
 
 _HANDOVER: Final = Table(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from gridtravel.gridcore.trips.trip_consensus import (
+    ROUNDS_MAX,
     AcceptorAnswer,
     Ballot,
     Outcome,
@@ -16,9 +17,6 @@ from gridtravel.gridcore.trips.trip_consensus import (
 from gridtravel.gridio.rpc.codec.checks import between
 from gridtravel.gridio.rpc.codec.table import AS_IS, Absence, Table, nested, numbered
 from gridwire.v1 import calendar_pb2 as pb
-
-ROUNDS_MAX: Final = 1_000_000
-
 
 _PHASES: Final = numbered({each: pb.VotePhase.Value(f"VOTE_PHASE_{each}") for each in Phase})
 _OUTCOMES: Final = {each: pb.TripOutcome.Value(f"TRIP_OUTCOME_{each}") for each in Outcome}

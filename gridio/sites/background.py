@@ -2,7 +2,7 @@
 
 A caller may go away in the middle of a reserve or a commit; what was begun must still come to its
 end, and a caller who asks again must find the same work and not begin it twice. So each piece of
-such work is an errand with a name, owned by the manager and not by the call.
+such work is an errand with a name, owned by the daemon and not by the call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Outcome:
 
 
 class BackgroundTasks:
-    """The errands of one manager, at most one of a name at a time."""
+    """The errands of one daemon, at most one of a name at a time."""
 
     def __init__(self) -> None:
         self._group: asyncio.TaskGroup | None = None
@@ -67,7 +67,7 @@ class BackgroundTasks:
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if task.cancelled() and current is not None and not current.cancelling():
-                raise UnavailableError("the manager is stopping", hint="ask again later") from None
+                raise UnavailableError("the daemon is stopping", hint="ask again later") from None
             raise
         if outcome.fault is not None:
             raise outcome.fault
@@ -77,7 +77,7 @@ class BackgroundTasks:
         self, name: str, work: Callable[[], Coroutine[Any, Any, object]]
     ) -> asyncio.Task[_Outcome]:
         if self._group is None:
-            raise UnavailableError("the manager is not running", hint="ask again later")
+            raise UnavailableError("the daemon is not running", hint="ask again later")
         task = self._group.create_task(self._run(name, work), name=name)
         self._tasks[name] = task
         task.add_done_callback(lambda _: self._tasks.pop(name, None))
