@@ -121,6 +121,8 @@ class Supervisor:
         if self.kill_at is None:
             failure = self._let_go(go, told)
             self._watch()
+            if self.reason == "exited" and self.has_children:
+                self.over = self.meter.look_at_rest()
         else:
             os.close(go)
         stubborn = self._kill_all()

@@ -113,6 +113,12 @@ class TaskMeter:
             or ("" if is_last else self._area.look(now))
         )
 
+    def look_at_rest(self) -> str:
+        """The same of what the main process has left running when it ended: it may have ended for
+        what it was refused.
+        """
+        return self._over_processes(False) or self._over_memory(False, False)
+
     def close(self, over: str) -> None:
         """The task is over, and none of its processes is left: cut its output, tell it why."""
         most = self._limits.get("output_max_bytes")
