@@ -67,8 +67,8 @@ bench: setup ## Measure speed and print each figure beside its target
 
 # Tests start hundreds of processes, which take a compiled module as it is instead of compiling it anew, also where
 # the surroundings say that none is to be written; and pytest keeps its own compiled tests.
-test unit integration sim golden-update oracles oracles-update: export PYTHONDONTWRITEBYTECODE :=
-test unit integration sim golden-update oracles oracles-update: export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
+test unit component integration sim oracles oracles-update: export PYTHONDONTWRITEBYTECODE :=
+test unit component integration sim oracles oracles-update: export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 
 # Many tests wait for real daemons, so more workers than processors pay. A file of tests stays with one worker, for
 # what its tests share; each worker has a grid of its own. The files come in their order, so that the long ones, with
@@ -87,6 +87,10 @@ test-systems: ## Install the real sshd, Slurm, Grid Engine and SPIN that tests m
 unit: setup ## Run the tests of milliseconds
 	$(BIN)/python -m pytest -q tests/unit
 
+.PHONY: component
+component: setup ## Run the tests of whole parts: command lines, daemons' starts, files
+	$(BIN)/python -m pytest -q tests/component
+
 .PHONY: integration
 integration: setup ## Run the tests with real processes and sockets
 	$(BIN)/python -m pytest tests/integration
@@ -98,10 +102,6 @@ sim: setup ## Run the simulated worlds; SEED=n replays one seed
 .PHONY: torture
 torture: setup ## Run random simulated grids to death; SEEDS=1..1000, SITES=n, LOSS=p
 	$(BIN)/gurlab torture --seeds $(or $(SEEDS),1..200) --sites $(or $(SITES),20) --loss $(or $(LOSS),0.5)
-
-.PHONY: golden-update
-golden-update: setup ## Rewrite the expected texts of tests/golden; review the diff
-	$(BIN)/python -m pytest -q tests/golden --golden-update
 
 .PHONY: oracles
 oracles: setup ## Compare all answers with those kept in tests/oracles; ONLY=words picks some

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gridtravel.agents.maintenance_rules import NO_MAINTENANCE, MaintenanceRules
-from gridtravel.agents.trips.site_trips import Connect
+from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.notify import LogNotifier, Notifier
 from gridtravel.local_sched.reservations.user_reservations import NO_LIMITS, UserReservationLimits
 from gridtravel.local_sched.resource_managers.task_limits import NO_RULES, TaskLimitRules
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gridtravel.gridcore.capacity.ladders import SlotLadder
     from gridtravel.gridio.journal.contract import Journal
     from gridtravel.gridio.system.clock import Clock
+    from gridtravel.gridio.trust.cards import CardVerifier
     from gridtravel.local_sched.resource_managers.base import ResourceManager
     from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
 
@@ -44,6 +45,8 @@ class AgentParts:
     """The site's grid-mapfile: subject to login."""
     connect: Connect
     """The way to other sites, for the outcome of trips."""
+    cards: CardVerifier
+    """Tells where other sites say that they are."""
     accounts_of: Callable[[str], tuple[str, ...]] = lambda subject: ()
     """The same file: subject to the accounts that it may charge; none: any."""
     limits: UserReservationLimits = NO_LIMITS
@@ -53,3 +56,7 @@ class AgentParts:
     maintenance: MaintenanceRules = NO_MAINTENANCE
     """Standing reservations, failed nodes, notices and hooks."""
     notifier: Notifier = field(default_factory=LogNotifier)
+    own_card: Callable[[], str] = lambda: ""
+    """This site's card, once it is known where it is reached; empty: other sites cannot reach it,
+    and it keeps no trip and gives no files.
+    """

@@ -27,7 +27,7 @@ from gridtravel.agents.journal.events import (
     TripEvent,
 )
 from gridtravel.agents.journal.state import SiteState
-from gridtravel.agents.notices import NoticePost
+from gridtravel.agents.notices import NoticeSender
 from gridtravel.agents.trips.site_trips import SiteTrips
 from gridtravel.gridcore.booking.calendar_events import (
     CalendarEvent,
@@ -48,6 +48,7 @@ from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.journal.compaction import history_of, rewrite
 from gridtravel.gridio.journal.contract import JournalFailed
 from gridtravel.gridio.sites.background import BackgroundTasks
+from gridtravel.gridio.sites.neighbours import Neighbours
 from gridtravel.gridio.sites.publishing import CalendarPublisher
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.gridio.system.notify import Notice
@@ -108,15 +109,16 @@ class AgentCore:
         self.jobs = parts.jobs
         self.clock = parts.clock
         self.state = SiteState()
-        self.post = NoticePost(parts.notifier)
+        self.notice_sender = NoticeSender(parts.notifier)
         self.publisher = CalendarPublisher(self.summary, parts.clock)
         self.job_listeners: dict[Alarm, str] = {}
         """Whoever watches a job, with the job's id."""
         self.background = BackgroundTasks()
+        self.neighbours = Neighbours(parts.calendar.site, parts.cards, parts.connect, parts.clock)
         self.trips = SiteTrips(
             parts.calendar,
             parts.clock,
-            parts.connect,
+            self.neighbours,
             self.background,
             own_port=own_calendar,
             record=self.record,
@@ -177,10 +179,10 @@ class AgentCore:
         log.info("job %s %s", job_id, what)
         body = f"Job {job_id} ({view.spec.name}) at {self.calendar.site} {what}.\n{text}\n"
         subject = f"[{self.calendar.site}] job {job_id} {what}"
-        self.post.send_soon(Notice(to=view.spec.notify_email, subject=subject, text=body))
+        self.notice_sender.send_soon(Notice(to=view.spec.notify_email, subject=subject, text=body))
 
     def tell_job_displaced(self, job_id: str) -> None:
-        """A waiting job lost its place to a reservation of the site."""
+        """A waiting job lost its planned start to a reservation of the site."""
         self.tell_job_owner(
             job_id,
             "makes way for a reservation of the site",
@@ -227,7 +229,7 @@ class AgentCore:
                 self.state.apply(event)
             case _:
                 if isinstance(event, JobStarting | JobOver):
-                    self.state.forget_place(event.job_id)
+                    self.state.forget_planned_start(event.job_id)
                 self.jobs.apply(event)
                 if isinstance(event, JobResized):
                     self.scheduler.resize_bound(event.job_id, event.nodes, event.limit_s)
@@ -286,8 +288,8 @@ class AgentCore:
             )
         return self._summary
 
-    def room_appeared(self) -> None:
-        """Slots were split: there is room that the last summary does not show."""
+    def availability_grew(self) -> None:
+        """Slots were split: more is free than the last summary shows."""
         self._summary = None
         self.publisher.changed()
 

@@ -28,20 +28,21 @@ from gridtravel.agents.jobs.work_dirs import WorkDirs
 from gridtravel.agents.journal.events import NumbersGiven
 from gridtravel.agents.journal.job_table import JobTable
 from gridtravel.agents.node_agent import NodeAgent
+from gridtravel.agents.own_card import OwnCard
 from gridtravel.agents.trips.port_pool import PortPool
-from gridtravel.agents.trips.site_trips import Connect
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.callers import Caller
-from gridtravel.gridcore.errors import GridError, InputError, UnavailableError
+from gridtravel.gridcore.errors import GridError, UnavailableError
 from gridtravel.gridio.journal.sqlite import SqliteJournal
-from gridtravel.gridio.rpc.client.diagnosis import UNIX_SCHEME
 from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
 from gridtravel.gridio.rpc.server.front_door import LocalSocket
 from gridtravel.gridio.rpc.server.grid_server import GridServer
 from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.cards import CardVerifier, CertifiedCards
 from gridtravel.gridio.trust.credentials import (
     Credential,
     Usage,
@@ -134,11 +135,14 @@ async def _run(
     try:
 
         def connect(site: str, endpoint: str) -> SiteConnection:
-            if endpoint.startswith(UNIX_SCHEME):
-                raise InputError(f"{site} cannot be another site: {endpoint} is a local socket")
             return GrpcSite(endpoint, credential, site=site, clock=clock)
 
-        agent = NodeAgent(build_parts(config, journal, clock, maps, connect, files))
+        own_card = OwnCard(
+            credential, advertise=config.file.site.advertise, listen=config.file.site.listen
+        )
+        cards = CertifiedCards(credential)
+        parts = build_parts(config, journal, clock, maps, connect, files, cards, own_card)
+        agent = NodeAgent(parts)
         count = agent.replay()
         if journal.was_rewound:
             log.critical("the journal is older than what was promised: promises may be forgotten")
@@ -160,7 +164,7 @@ async def _run(
             site=config.name,
             clock=clock,
         )
-        await _serve(agent, server, config, maps)
+        await _serve(agent, server, config, maps, own_card)
     except (OSError, ExceptionGroup) as fault:
         refused = _lack_of_room(fault)
         if refused is None:
@@ -198,6 +202,8 @@ def build_parts(
     maps: GridMapKeeper,
     connect: Connect,
     files: AccountFiles,
+    cards: CardVerifier,
+    own_card: Callable[[], str],
 ) -> AgentParts:
     """The agent's parts as the configuration wants them, all empty."""
     # A new epoch each start: what the queue books is not journaled, so version numbers may repeat.
@@ -246,6 +252,8 @@ def build_parts(
         maintenance=config.maintenance,
         notifier=config.notifier,
         connect=connect,
+        cards=cards,
+        own_card=own_card,
     )
 
 
@@ -288,7 +296,11 @@ def _own_login() -> list[str]:
 
 
 async def _serve(
-    agent: NodeAgent, server: GridServer, config: SiteConfig, maps: GridMapKeeper
+    agent: NodeAgent,
+    server: GridServer,
+    config: SiteConfig,
+    maps: GridMapKeeper,
+    own_card: OwnCard,
 ) -> None:
     """Everything that runs until the daemon is told to stop, or one of its parts fails."""
     endpoint_file = config.state / ENDPOINT_FILE
@@ -299,6 +311,7 @@ async def _serve(
     ]
     try:
         async with server:
+            own_card.issue(server.port, agent.clock.now())
             endpoint_file.write_text(server.endpoint + "\n", encoding="utf-8")
             sys.stdout.write(f"ready {server.endpoint}\n")
             sys.stdout.flush()

@@ -50,7 +50,7 @@ class NodeAgent(AgentCore):
             jobs=self.jobs,
             runner=self.runner,
             clock=self.clock,
-            connect=parts.connect,
+            neighbours=self.neighbours,
             record=self.record,
             own=self,
             itself=itself,
@@ -90,7 +90,7 @@ class NodeAgent(AgentCore):
             self.alarm.close()
             await self.trips.close()
             await self.maintenance.close()
-            await self.post.close()
+            await self.notice_sender.close()
 
     async def tick(self) -> float:
         """Everything that is due now; returns when to look again. ``JournalFailed`` when the disk
@@ -111,9 +111,9 @@ class NodeAgent(AgentCore):
         if self.parts.journal.replay_count > COMPACT_ABOVE:
             await self.compact()
         if self.slots.look(now):
-            self.room_appeared()
+            self.availability_grew()
         result = self.scheduler.cycle(now)
-        self._note_places()
+        self._note_planned_starts()
         self.slots.move_up(now)
         self.maintenance.look_after(now)
         await self.runner.settle_reservations()
@@ -131,15 +131,15 @@ class NodeAgent(AgentCore):
         )
         return float(min([each for each in moments if each is not None] + [now + IDLE_WAKE_S]))
 
-    def _note_places(self) -> None:
-        """Journal where waiting jobs stand, so that a restart makes no place later. Where places
-        are dealt anew they are forecasts, and nothing is kept.
+    def _note_planned_starts(self) -> None:
+        """Journal where waiting jobs stand, so that a restart makes no start later. Where all is
+        planned anew they are forecasts, and nothing is kept.
         """
         rule = self.scheduler.config.backfill
-        if rule.depth is None and rule.keeps_places:
-            places = self.state.new_places(self.scheduler.waiting.values())
-            if places is not None:
-                self.record([places])
+        if rule.depth is None and rule.keeps_planned_starts:
+            told = self.state.new_planned_starts(self.scheduler.waiting.values())
+            if told is not None:
+                self.record([told])
 
     def _end_holds(self, now: Instant) -> None:
         """Holds whose lifetime is over expire; those that others decide about ask first."""

@@ -15,7 +15,7 @@ PENDING_MAX: Final = 100
 """Notices on their way at a time; what comes beyond is logged and dropped."""
 
 
-class NoticePost:
+class NoticeSender:
     """Belongs to an agent's event loop."""
 
     def __init__(self, notifier: Notifier) -> None:

@@ -14,6 +14,7 @@ from bench import (
     replay_bench,
     rpc_bench,
     staging_bench,
+    trips_bench,
 )
 from bench.figures import show, write
 
@@ -27,6 +28,7 @@ BENCHMARKS = (
     booking_bench.measure,
     inquiry_bench.measure,
     staging_bench.measure,
+    trips_bench.measure,
     contention_bench.measure,
 )
 

@@ -30,6 +30,7 @@ from gridtravel.gridio.rpc.client.grpc_site import CLIENT_OPTIONS, GrpcSite
 from gridtravel.gridio.rpc.server.grid_server import GridServer
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.cards import SharedKeyCards
 from gridtravel.gridio.trust.credentials import Credential, load_credential
 from gridtravel.manager.book.decisions import ManagerRules
 from gridtravel.manager.calendar_manager import CalendarManager
@@ -93,6 +94,7 @@ def a_manager(connections: list[GrpcSite], clock: SystemClock) -> CalendarManage
             published_horizon_s=20_000,
             subject_of=lambda caller: caller.subject,
             connect=connect,
+            cards=SharedKeyCards(b"no trips here"),
         )
     )
 

@@ -9,7 +9,7 @@ come back as ``Decline``; faults are exceptions of ``gridcore.errors``. Every me
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gridtravel.gridcore.booking.reservations import (
@@ -60,6 +60,8 @@ class SiteDescription:
     children: tuple[str, ...] = ()
     trade: tuple[TradeAccount, ...] = ()
     """A manager's balance of trade with each neighbour, for callers whom it knows."""
+    card: str = field(default="", repr=False)
+    """Where other sites reach it, under its signature (``gridio.trust.cards``); empty: nowhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

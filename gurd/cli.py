@@ -78,6 +78,7 @@ def check_config(
     from gridtravel.agents.config.site_file import PAGE as SITE_PAGE
     from gridtravel.agents.config.site_file import SiteConfig, load_site_config
     from gridtravel.agents.config.state_folder import check_logins
+    from gridtravel.agents.own_card import OwnCard
     from gridtravel.gridio.config_file import read_document
     from gridtravel.gridio.system.clock import SystemClock
     from gridtravel.gridio.trust.credentials import Usage, load_credential, require_credential
@@ -92,6 +93,10 @@ def check_config(
     require_credential(credential, SystemClock().now(), Usage.SERVER)
     grid_map = load_grid_map(loaded.grid_mapfile)
     if isinstance(loaded, SiteConfig):
+        site = loaded.file.site
+        card = OwnCard(credential, advertise=site.advertise, listen=site.listen)
+        if problem := card.problem(SystemClock().now()):
+            typer.echo(f"note: no other site can reach {loaded.name}: {problem}", err=True)
         run_as = RunAs(loaded.file.host.run_as)
         logins = grid_map.logins()
         with contextlib.closing(AccountFiles()) as files:

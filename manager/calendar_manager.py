@@ -49,8 +49,7 @@ class CalendarManager(ManagerCore):
                 upkeep.create_task(self._pass_time(), name="time")
         finally:
             self.alarm.close()
-            await asyncio.gather(*(each.close() for each in self.other_sites.values()))
-            self.other_sites.clear()
+            await self.neighbours.close()
 
     async def _pass_time(self) -> None:
         compact_above = COMPACT_ABOVE

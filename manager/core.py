@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gridtravel.gridcore.booking.reservations import ReservationEvent
+from gridtravel.gridcore.booking.reservations import Acceptor, ReservationEvent
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.capacity.ladders import SlotLadder
 from gridtravel.gridcore.ports import CalendarPort
@@ -19,13 +19,14 @@ from gridtravel.gridio.journal.compaction import history_of, rewrite
 from gridtravel.gridio.journal.contract import Journal, Record, Ticket
 from gridtravel.gridio.journal.records import EventCodec
 from gridtravel.gridio.sites.background import BackgroundTasks
-from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.sites.neighbours import Connect, Neighbours
 from gridtravel.gridio.sites.publishing import CalendarPublisher
 from gridtravel.gridio.sites.trip_keeping import Proposers
 from gridtravel.gridio.sites.trip_participation import TripParticipant
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
+from gridtravel.gridio.trust.cards import CardVerifier
 from gridtravel.manager.book.compaction import compacted
 from gridtravel.manager.book.decisions import CompositeCalendar, ManagerRules
 from gridtravel.manager.book.events import (
@@ -42,7 +43,7 @@ from gridtravel.manager.shadows.children import Child
 from gridtravel.manager.shadows.keeper import KeeperRules, ShadowKeeper
 from gridtravel.manager.shadows.own_summary import OwnSummary
 from gridtravel.manager.two_phase.coordinator import Coordinator, CoordinatorParts
-from gridtravel.manager.two_phase.legs import GroupLegs, ways_to
+from gridtravel.manager.two_phase.legs import GroupLegs
 
 CODEC: Final = EventCodec(MANAGER_EVENTS)
 
@@ -63,8 +64,10 @@ class ManagerParts:
     """On whose behalf the children are asked for a caller; ``NotAuthorisedError`` for somebody whom
     they could not know.
     """
-    connect: Callable[[str, str], SiteConnection]
-    """The way to other sites, for the outcome of trips, by name and endpoint."""
+    connect: Connect
+    """The way to other sites, for the outcome of trips."""
+    cards: CardVerifier
+    """Tells where other sites say that they are."""
     keeper_rules: KeeperRules = field(default_factory=KeeperRules)
     shadow_age_max_s: int = 300
     """A shadow older than this is not told to the parent any more."""
@@ -125,12 +128,12 @@ class ManagerCore:
             ),
             parts.clock,
             self.background,
-            ports=lambda acceptors: ways_to(acceptors, self._other_site),
+            ports=lambda acceptors: {each.site: self._calendar_of(each) for each in acceptors},
             proposers=Proposers(parts.name, parts.ids.new_id("run")),
             doubt_max_s=parts.rules.calendar.doubt_max_s,
         )
-        self.other_sites: dict[tuple[str, str], SiteConnection] = {}
-        """Connections to acceptors of trips, by name and endpoint."""
+        self.neighbours = Neighbours(parts.name, parts.cards, parts.connect, parts.clock)
+        """Acceptors of trips that are not among the children."""
         self.alarm = Alarm(parts.clock)
         """Rung when something has changed that time must look at."""
 
@@ -185,11 +188,7 @@ class ManagerCore:
     def _history(self) -> Iterator[ManagerEvent]:
         return (CODEC.decode(each) for each in history_of(self.parts.journal))
 
-    def _other_site(self, name: str, endpoint: str) -> CalendarPort:
-        neighbour = self.keeper.neighbour(name)
-        if neighbour is not None:
-            return neighbour.calendar
-        key = (name, endpoint)
-        if key not in self.other_sites:
-            self.other_sites[key] = self.parts.connect(name, endpoint)
-        return self.other_sites[key].calendar
+    def _calendar_of(self, acceptor: Acceptor) -> CalendarPort:
+        """A child by the way that the manager's own file names, any other site under its card."""
+        child = self.keeper.neighbour(acceptor.site)
+        return child.calendar if child is not None else self.neighbours.way_to(acceptor).calendar

@@ -27,6 +27,7 @@ from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.trust.cards import CertifiedCards
 from gridtravel.gridio.trust.credentials import (
     Credential,
     Usage,
@@ -168,6 +169,7 @@ def build_parts(
         published_horizon_s=config.file.calendar.published_horizon_s,
         subject_of=callers.subject_of,
         connect=connect,
+        cards=CertifiedCards(credential),
         keeper_rules=config.keeper_rules,
         shadow_age_max_s=config.file.calendar.shadow_age_max_s,
         time_zone=config.file.manager.time_zone,

@@ -101,6 +101,8 @@ class ManagerEndpoint:
         owner = self._owner("reserve")
         asked = self._mine(request)
         known = self._manager.book.find_request(owner, asked.request_id)
+        if known is None and asked.trip is not None:
+            self._manager.neighbours.check(asked.trip.acceptors, self._manager.clock.now())
         want = ChildRequest(request=asked) if known is not None else self._want(request, owner)
         if isinstance(want, Decline):
             return want
@@ -126,6 +128,8 @@ class ManagerEndpoint:
             raise InputError("an amended request replaces nothing else", hint="leave it out")
         by = self._by("amend")
         group = self._manager.book.get(reservation_id, by)
+        if request.trip is not None:
+            self._manager.neighbours.check(request.trip.acceptors, self._manager.clock.now())
         want = ChildRequest(
             request=self._mine(request),
             replaces={part.child: part.reservation_id for part in group.parts},

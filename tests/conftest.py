@@ -40,19 +40,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of `make sim SEED=...`, `make golden-update` and `make oracles`."""
+    """Declare the options of `make sim SEED=...` and `make oracles`."""
     group = parser.getgroup("grid")
     group.addoption(
         "--sim-seed",
         type=int,
         default=None,
         help="run the seeded worlds of tests/sim from this one seed",
-    )
-    group.addoption(
-        "--golden-update",
-        action="store_true",
-        default=False,
-        help="rewrite the expected texts of tests/golden instead of comparing with them",
     )
     group.addoption(
         "--oracle-all",
@@ -91,12 +85,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ]
     for reason in dict.fromkeys(reasons):
         terminalreporter.write_line(f"{reasons.count(reason)} skipped: {reason}", yellow=True)
-
-
-@pytest.fixture
-def golden_update(pytestconfig: pytest.Config) -> bool:
-    """Tell a golden test whether to rewrite its expected text; the diff is then reviewed."""
-    return bool(pytestconfig.getoption("--golden-update"))
 
 
 @pytest.fixture(scope="session")

@@ -162,9 +162,17 @@ class TravelAgent:
         finally:
             log.close()
 
-    def histories(self, *, state: TripState | None = None, since: Instant = 0) -> list[TripHistory]:
-        """What this laptop remembers of its trips, the oldest first; no site is asked."""
-        return list(histories(self._session, state=state, since=since))
+    def histories(
+        self,
+        *,
+        state: TripState | None = None,
+        since: Instant = 0,
+        on_fault: Callable[[str, GridError], None] = lambda _, __: None,
+    ) -> list[TripHistory]:
+        """What this laptop remembers of its trips, the oldest first; no site is asked.
+        ``on_fault``: is told of each trip whose log cannot be read.
+        """
+        return list(histories(self._session, state=state, since=since, on_fault=on_fault))
 
     def history(self, wanted: str) -> TripHistory:
         """One trip step by step, from its log."""
@@ -223,7 +231,7 @@ class TravelAgent:
             if self._session.metajob_of(log).is_race:
                 return await resume_race(self._session, log, listener)
             settled = await TripAmendment(self._session, log, listener).settle()
-            trip = self._session.trip_of(log, listener)
+            trip = await self._session.met(self._session.trip_of(log, listener))
             answer = await resume(Booking(trip))
             if settled:
                 answer = replace(answer, found="a change was not finished", done=settled)

@@ -27,6 +27,7 @@ def itinerary_json(
         "start": None if itinerary.start is None else format_utc(itinerary.start),
         "end": None if itinerary.end is None else format_utc(itinerary.end),
         "price": itinerary.price_millicredits,
+        "kept_by": list(itinerary.kept_by),
         "legs": [_leg_json(leg, (jobs or {}).get(leg.name)) for leg in itinerary.legs],
     }
     if itinerary.decline is not None:

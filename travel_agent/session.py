@@ -1,15 +1,22 @@
-"""The travel agent's office: the user's machines with a connection to each, and the logs of trips.
+"""One user's session on the grid: the machines with a connection to each, and the logs of trips.
 
-Every part of the travel agent works from here; nothing here books anything.
+Every part of the travel agent is given one; it books nothing itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
-from gridtravel.gridcore.errors import NotAuthorisedError, NotFoundError
-from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob
+from gridtravel.gridcore.errors import (
+    GridError,
+    InputError,
+    NotAuthorisedError,
+    NotFoundError,
+)
+from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob, UsagePattern
+from gridtravel.gridio.journal.contract import Record
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
@@ -49,6 +56,10 @@ class GridSession:
         self._connect = connect
         self._tell = tell
         self._connections: dict[tuple[str, ...], SiteConnection] = {}
+        self._cards: dict[str, str] = {}
+        """By site: where other sites reach it, as it has told this command, or an earlier one."""
+        self._met: set[str] = set()
+        """Sites that this command has asked for their cards."""
 
     async def close(self) -> None:
         """End all connections."""
@@ -82,9 +93,58 @@ class GridSession:
 
         await asyncio.gather(*(check(name, each) for name, each in named.items()))
 
+    def keepers(self, metajob: Metajob) -> tuple[str, ...]:
+        """The sites that alone may keep a trip, by its metajob, else by the user's settings; none:
+        any.
+        """
+        return metajob.keepers or self.config.keepers
+
+    def check_keepers(self, metajob: Metajob) -> None:
+        """``InputError`` when a trip goes to all its machines at once, and to none of its keepers.
+        Where machines are chosen among, each plan is looked at (``TripContext.without_keeper``).
+        """
+        keepers = self.keepers(metajob)
+        sites = dict.fromkeys(each.site for each in self.destinations(metajob).values())
+        goes_everywhere = metajob.usage_pattern is UsagePattern.MULTIPLE and len(sites) > 1
+        if goes_everywhere and keepers and not set(keepers) & set(sites):
+            where = "the metajob" if metajob.keepers else str(self.config.path)
+            raise InputError(
+                f"the trip may be kept by {', '.join(keepers)} ({where}), and goes to none of them",
+                hint=f"name one of its sites: keepers = {list(sites)}",
+            )
+
+    async def meet(self, metajob: Metajob) -> None:
+        """Ask the sites of a trip for their cards, once in a command, so that they can be passed on
+        to the other sites. One that does not answer is no reason to give up: others may do.
+        ``destinations`` and ``trip`` have the cards from then on.
+        """
+        if metajob.usage_pattern is UsagePattern.SINGLE and not metajob.is_race:
+            return  # one leg, which nobody else has to be asked about
+        places = {
+            each.site: each
+            for each in self.destinations(metajob).values()
+            if each.endpoint and not each.is_manager and each.site not in self._met
+        }
+
+        async def ask(site: str, destination: Destination) -> None:
+            try:
+                self._cards[site] = (await destination.connection.calendar.describe()).card
+            except GridError:
+                return
+            self._met.add(site)
+
+        await asyncio.gather(*(ask(site, each) for site, each in places.items()))
+
+    async def met(self, trip: TripContext) -> TripContext:
+        """A trip with the cards of its sites, where its legs wait for each other."""
+        if not trip.metajob.stages:
+            return trip
+        await self.meet(trip.metajob)
+        return replace(trip, destinations=self.destinations(trip.metajob))
+
     def find(self, wanted: str) -> str:
         """The id of the trip that ``wanted`` names; the user is told when it was a choice."""
-        found = find_trip(self.journals, wanted, self.clock)
+        found = find_trip(self.journals, wanted)
         if found.note:
             self._tell(found.note)
         return found.trip_id
@@ -92,7 +152,23 @@ class GridSession:
     def open_log(self, wanted: str) -> JournaledTripLog:
         """The log of the trip that ``wanted`` names; nobody else writes it until it is closed."""
         trip_id = self.find(wanted)
-        return JournaledTripLog(self.journals.open(trip_id), self.clock, trip_id=trip_id)
+        journal = self.journals.open(trip_id)
+        if journal.was_rewound:
+            self._tell_of_older_copy(trip_id)
+        return JournaledTripLog(journal, self.clock, trip_id=trip_id)
+
+    def read_log(self, trip_id: str) -> tuple[Record, ...]:
+        """What is stored of a trip by now, also while another command works on it."""
+        stored = self.journals.read(trip_id)
+        if stored.is_older_copy:
+            self._tell_of_older_copy(trip_id)
+        return stored.records
+
+    def _tell_of_older_copy(self, trip_id: str) -> None:
+        self._tell(
+            f"the log of {trip_id} is an older copy of what this laptop wrote; what was booked or "
+            f"undone since stands in its sites' books"
+        )
 
     def metajob_of(self, log: TripLog) -> Metajob:
         """What was asked for, as the log has it."""
@@ -100,6 +176,9 @@ class GridSession:
 
     def trip_of(self, log: TripLog, listener: Listener) -> TripContext:
         """The trip as its log has it now."""
+        for each in (*log.story.attempt.acceptors, *log.story.race_acceptors):
+            if each.card:
+                self._cards.setdefault(each.site, each.card)
         return self.trip(log.story.trip_id, self.metajob_of(log), log, listener)
 
     def trip(self, trip_id: str, metajob: Metajob, log: TripLog, listener: Listener) -> TripContext:
@@ -112,6 +191,7 @@ class GridSession:
             clock=self.clock,
             ids=self.ids,
             tell=listener,
+            keepers=self.keepers(metajob),
         )
 
     def parsed(self, metajob_json: str) -> Metajob:
@@ -150,4 +230,5 @@ class GridSession:
             is_manager=entry.is_manager,
             only_sets=entry.only_sets,
             has_agent=entry.batch is None,
+            card=self._cards.get(entry.site),
         )

@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gridtravel.gridcore.booking.reservations import Reservation, TripLeg, TripRef
+from gridtravel.gridcore.booking.reservations import (
+    Acceptor,
+    Decline,
+    Reservation,
+    TripLeg,
+    TripRef,
+)
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import Leg, LegState, Transport
 from gridtravel.gridcore.trips.metajobs import Metajob
@@ -20,7 +26,11 @@ from gridtravel.gridio.system.ids import IdSource
 from gridtravel.travel_agent.log.events import AskedLeg
 from gridtravel.travel_agent.log.trip_log import Attempt, TripLog
 from gridtravel.travel_agent.news import Listener, deaf
-from gridtravel.travel_agent.sites.destinations import Destination, acceptors_of
+from gridtravel.travel_agent.sites.destinations import (
+    Destination,
+    acceptors_of,
+    without_keeper,
+)
 
 NONCE_LENGTH: Final = 12
 """Characters of five random bits in an attempt's name."""
@@ -40,12 +50,22 @@ class TripContext:
     ids: IdSource
     tell: Listener = deaf
     """Hears of each step."""
+    keepers: tuple[str, ...] = ()
+    """Sites that alone may keep its outcome, as its user says; none: any of its sites."""
 
     def new_attempt(self, plan: Plan, number: int) -> Attempt:
         """An attempt to book a plan, with a name that no other has."""
-        places = {leg.name: self.destinations[leg.machine] for leg in plan.legs}
         nonce = self.ids.new_id("attempt")[-NONCE_LENGTH:]
-        return Attempt(number=number, nonce=nonce, acceptors=acceptors_of(places))
+        return Attempt(
+            number=number,
+            nonce=nonce,
+            acceptors=self.keepers_of(plan),
+            asked_at=self.clock.now(),
+        )
+
+    def keepers_of(self, plan: Plan) -> tuple[Acceptor, ...]:
+        """Who keeps the outcome of a plan that is booked."""
+        return acceptors_of(self._places(plan), self.keepers)
 
     def asked(self, plan: Plan, attempt: Attempt) -> tuple[AskedLeg, ...]:
         """The holds that an attempt asks for. A request's id is that of its trip, leg and attempt,
@@ -61,6 +81,13 @@ class TripContext:
             )
             for leg in plan.legs
         )
+
+    def without_keeper(self, plan: Plan) -> Decline | None:
+        """Why a plan is not booked, when nobody who may can keep its outcome."""
+        return without_keeper(self._places(plan), self.keepers)
+
+    def _places(self, plan: Plan) -> dict[str, Destination]:
+        return {leg.name: self.destinations[leg.machine] for leg in plan.legs}
 
     def trip_ref(self, leg: str, attempt: Attempt, legs: Sequence[AskedLeg]) -> TripRef:
         """What the site of ``leg`` learns of the trip with its hold."""

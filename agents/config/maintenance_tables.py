@@ -196,7 +196,7 @@ def shortpool_rules(
         if depth == "all":
             raise KeyFault(
                 where,
-                "a shortpool moves with time, so not every job's place can be a promise",
+                "a shortpool moves with time, so not every job's planned start can be a promise",
                 hint="set [queue] depth to a number, such as 1",
             )
         found[each.class_name] = each.rule()

@@ -31,7 +31,7 @@ class QueueTable(ConfigTable):
 
     order: Literal["fcfs", "sjf", "priority"] = "priority"
     depth: Annotated[int, Field(ge=0)] | Literal["all"] = "all"
-    """Waiting jobs that hold a planned place: 0 first come first served, 1 EASY, "all"
+    """Waiting jobs that have a planned start: 0 first come first served, 1 EASY, "all"
     conservative.
     """
     limit_max_s: Annotated[int, Field(ge=1)] | None = None

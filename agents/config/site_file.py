@@ -5,6 +5,7 @@
     time_zone = "America/Los_Angeles"
     state = "state"                        # folder, relative to this file
     listen = "0.0.0.0:7101"                # TLS; port 0 takes any free one
+    advertise = "grid.example.org:7101"    # where other sites reach it
     credential = "credential"              # folder with cert.pem, key.pem, root.pem
     grid_mapfile = "grid-mapfile"
     contact_host = "login1.datastar.example.org"
@@ -44,6 +45,7 @@ from gridtravel.agents.config.queue_tables import (
     scheduler_rules,
 )
 from gridtravel.agents.maintenance_rules import MaintenanceRules
+from gridtravel.agents.own_card import check_advertised
 from gridtravel.gridcore.booking.calendar_rules import CalendarRules, FlatTariff, ResourceClass
 from gridtravel.gridcore.booking.reservations import check_id
 from gridtravel.gridcore.capacity.ladders import SlotLadder
@@ -72,6 +74,8 @@ class SiteTable(ConfigTable):
     time_zone: str = "UTC"
     state: str = "state"
     listen: str = "127.0.0.1:0"
+    advertise: str = ""
+    """Where other sites reach it, ``host:port``; empty: where it listens."""
     credential: str = "credential"
     grid_mapfile: str = "grid-mapfile"
     socket: str = ""
@@ -263,6 +267,9 @@ def _checked(path: Path, parsed: SiteFile) -> SiteConfig:
     """What the file means; the domain has its say about every value."""
     with at_key("site", "name"):
         check_id("site name", parsed.site.name)
+    with at_key("site", "advertise"):
+        if parsed.site.advertise:
+            check_advertised(parsed.site.advertise)
     with at_key("site", "time_zone"):
         find_zone(parsed.site.time_zone)
     folder = path.parent

@@ -1,8 +1,8 @@
 """After a restart: from what the journal remembers of jobs to a scheduler that knows them.
 
 Reservations come first (the calendar was replayed), then running jobs, failed nodes, and the queue
-in its old order, each job at the place it was told as far as the room is still there; so a restart
-makes no place later. The first cycle plans the others behind them.
+in its old order, each job at the start it was told as far as its nodes are still free; so a restart
+makes no start later. The first cycle plans the others behind them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def restore_jobs(
         job.started_at = view.started_at
         scheduler.restore_running(
             job,
-            jobs.room_until[view.job_id],
+            jobs.booked_until[view.job_id],
             jobs.runs_inside.get(view.job_id, ""),
             view.node_names,
         )
@@ -54,7 +54,7 @@ def restore_jobs(
     for reservation_id, job_ids in jobs.bound_jobs.items():
         scheduler.bind_reservation(reservation_id, job_ids)
     restore_reservations(scheduler, state, now)
-    restore_places(scheduler, state)
+    restore_planned_starts(scheduler, state)
     return without_class
 
 
@@ -71,7 +71,7 @@ def restore_site(scheduler: LocalScheduler, state: SiteState, now: int) -> None:
 
 def restore_reservations(scheduler: LocalScheduler, state: SiteState, now: int) -> None:
     """Which nodes and which users the site's own reservations are for. After the queue, whose
-    longest limit counts, and before the places, which must leave the nodes alone.
+    longest limit counts, and before the planned starts, which must leave the nodes alone.
     """
     reservations = scheduler.reservation_jobs.book.reservations
     for reservation_id, access in state.access.items():
@@ -86,12 +86,12 @@ def restore_reservations(scheduler: LocalScheduler, state: SiteState, now: int) 
         scheduler.drain_nodes(kept, known, now)
 
 
-def restore_places(scheduler: LocalScheduler, state: SiteState) -> None:
-    """Give waiting jobs the places they were told, the earliest first."""
+def restore_planned_starts(scheduler: LocalScheduler, state: SiteState) -> None:
+    """Give waiting jobs the starts they were told, the earliest first."""
     for job_id, start in sorted(state.told.items(), key=lambda each: each[1]):
         job = scheduler.waiting.get(job_id)
         if job is not None and not job.bound_to:
-            scheduler.pools[job.class_name].backfill.keep_place(job, start)
+            scheduler.pools[job.class_name].backfill.keep_planned_start(job, start)
 
 
 def class_of_node(scheduler: LocalScheduler, name: str) -> str | None:

@@ -152,7 +152,7 @@ class JobRunner:
             JobStarting(
                 job_id=job.job_id,
                 at=now,
-                until=job.room_until,
+                until=job.booked_until,
                 reservation_id=job.reservation_id,
                 node_names=self.scheduler.node_names(job),
             )
@@ -387,7 +387,7 @@ class JobRunner:
         return JobStarting(
             job_id=view.job_id,
             at=view.started_at or view.submitted_at,
-            until=self.jobs.room_until[view.job_id],
+            until=self.jobs.booked_until[view.job_id],
             reservation_id=self.jobs.runs_inside.get(view.job_id, ""),
             node_names=view.node_names,
         )

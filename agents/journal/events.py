@@ -51,7 +51,7 @@ class JobStarting:
     job_id: str
     at: Instant
     until: Instant
-    """End of the room that is booked for it."""
+    """End of the time that is booked for it."""
     reservation_id: str
     """Reservation it runs inside; empty: none."""
     node_names: tuple[str, ...]
@@ -234,7 +234,7 @@ class HookBegun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacesTold:
+class PlannedStartsTold:
     """Planned starts of waiting jobs that are new or have changed: (job id, start)."""
 
     places: tuple[tuple[str, Instant], ...]
@@ -292,7 +292,7 @@ SiteEvent = (
     | StandingSkipped
     | NoticeGiven
     | HookBegun
-    | PlacesTold
+    | PlannedStartsTold
     | NodesFixed
     | AccessGiven
     | StandingDeclared
@@ -330,7 +330,7 @@ AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "standing-skipped": StandingSkipped,
         "notice-given": NoticeGiven,
         "hook-begun": HookBegun,
-        "places-told": PlacesTold,
+        "places-told": PlannedStartsTold,
         "nodes-fixed": NodesFixed,
         "access-given": AccessGiven,
         "standing-declared": StandingDeclared,

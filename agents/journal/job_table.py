@@ -42,8 +42,8 @@ class JobTable:
     def __init__(self, site: str) -> None:
         self.site = site
         self.views: dict[str, JobView] = {}
-        self.room_until: dict[str, Instant] = {}
-        """End of the booked room, of jobs that have started and are not over."""
+        self.booked_until: dict[str, Instant] = {}
+        """End of the booked time, of jobs that have started and are not over."""
         self.runs_inside: dict[str, str] = {}
         """Reservation that a started job runs in; only where there is one."""
         self.bound_jobs: dict[str, tuple[str, ...]] = {}
@@ -154,7 +154,7 @@ class JobTable:
                     started_at=event.at,
                     node_names=event.node_names,
                 )
-                self.room_until[event.job_id] = event.until
+                self.booked_until[event.job_id] = event.until
                 if event.reservation_id:
                     self.runs_inside[event.job_id] = event.reservation_id
             case JobRunning():
@@ -202,11 +202,11 @@ class JobTable:
 
     def validate(self) -> None:
         """Assert what links the fields."""
-        for job_id in self.room_until:
+        for job_id in self.booked_until:
             assert self.views[job_id].started_at is not None, job_id
             assert not self.views[job_id].state.is_over, job_id
-        assert set(self.on_failed_node) <= set(self.room_until), "only started jobs are struck"
-        assert set(self.runs_inside) <= set(self.room_until), "only started jobs run inside"
+        assert set(self.on_failed_node) <= set(self.booked_until), "only started jobs are struck"
+        assert set(self.runs_inside) <= set(self.booked_until), "only started jobs run inside"
         for job_id in self.awaiting:
             assert self.views[job_id].state is JobState.QUEUED, job_id
         for job_id in self._over:
@@ -228,7 +228,7 @@ class JobTable:
         self.views[job_id] = replace(self.views[job_id], **fields)  # type: ignore[arg-type]  # by name
 
     def _leave_nodes(self, job_id: str) -> None:
-        self.room_until.pop(job_id, None)
+        self.booked_until.pop(job_id, None)
         self.runs_inside.pop(job_id, None)
         self.on_failed_node.pop(job_id, None)
 

@@ -12,7 +12,7 @@ from gridtravel.agents.journal.events import (
     NodeChanged,
     NodesFixed,
     NoticeGiven,
-    PlacesTold,
+    PlannedStartsTold,
     SiteEvent,
     StandingDeclared,
     StandingSkipped,
@@ -67,7 +67,7 @@ class SiteState:
                 self.begun[event.reservation_id] = event.at
             case HookBegun():
                 self.begun.pop(event.reservation_id, None)
-            case PlacesTold():
+            case PlannedStartsTold():
                 self.told.update(event.places)
             case NodesFixed():
                 self.fixed[event.reservation_id] = event.node_names
@@ -78,19 +78,19 @@ class SiteState:
             case StandingWithdrawn():
                 self.standing.pop(event.name, None)
 
-    def forget_place(self, job_id: str) -> None:
+    def forget_planned_start(self, job_id: str) -> None:
         """The job waits no more."""
         self.told.pop(job_id, None)
 
-    def new_places(self, jobs: Iterable[Job]) -> PlacesTold | None:
-        """What is to be journaled before anybody may rely on the places of these jobs."""
+    def new_planned_starts(self, jobs: Iterable[Job]) -> PlannedStartsTold | None:
+        """What is to be journaled before anybody may rely on the planned starts of these jobs."""
         told = self.told
         changed = tuple(
             (job.job_id, job.planned_start)
             for job in jobs
             if job.planned_start is not None and told.get(job.job_id) != job.planned_start
         )
-        return PlacesTold(places=changed) if changed else None
+        return PlannedStartsTold(places=changed) if changed else None
 
     def history(self, reservations: Mapping[str, object], now: Instant) -> Iterator[SiteEvent]:
         """The fewest events that give back what is still needed, for a compacted journal."""
@@ -116,4 +116,4 @@ class SiteState:
         for rule in self.standing.values():
             yield StandingDeclared(rule=rule, at=now)
         if self.told:
-            yield PlacesTold(places=tuple(self.told.items()))
+            yield PlannedStartsTold(places=tuple(self.told.items()))

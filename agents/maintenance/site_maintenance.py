@@ -166,8 +166,8 @@ class SiteMaintenance:
         for job in self._core.scheduler.running.values():
             nodes = self._core.scheduler.pools[job.class_name].nodes
             lost = 0 if nodes is None else (job.node_mask & nodes.down).bit_count()
-            if lost and job.is_booked and job.room_until > now:
-                availability[job.class_name].unbook(lost, now, job.room_until)
+            if lost and job.is_booked and job.booked_until > now:
+                availability[job.class_name].unbook(lost, now, job.booked_until)
         return availability
 
     def _tell_broken(self, broken: BrokenReservation, now: Instant) -> None:
@@ -232,4 +232,4 @@ class SiteMaintenance:
         notice = Notice(
             to=kept.request.notify_email, subject=f"[{site}] reservation {key} {what}", text=body
         )
-        self._core.post.send_soon(notice)
+        self._core.notice_sender.send_soon(notice)

@@ -1,4 +1,4 @@
-"""What a site does when there is room again: the queue learns of it, then reservations move up.
+"""What a site does when nodes come free: the queue learns of it, then reservations move up.
 
 The calendar keeps every start where it was told and gives back what reservations no longer touch
 when slots are split (``gridcore.booking.slot_keeping``); the jobs of the queue move up into it with
@@ -32,19 +32,19 @@ class SlotMaintenance:
         self._core = core
         self._watch = SplitWatch(core.calendar.slots, core.scheduler)
         self._seen: tuple[int, ...] = ()
-        """What the room depended on when it was last searched."""
+        """What the answer depended on when it was last searched."""
         self._look_at: Instant | None = None
         """When reservations move up next; ``None``: nothing has changed, or nothing may move."""
 
     def look(self, now: Instant) -> bool:
-        """Before each cycle, after the calendar was told the time; True when there is room that
+        """Before each cycle, after the calendar was told the time; True when more is free that
         nobody knew of.
         """
         return self._watch.look(now)
 
     def move_up(self, now: Instant) -> None:
-        """After each cycle: a while after room may have appeared, each reservation that may start
-        earlier gets its earliest place, in the order in which they were promised.
+        """After each cycle: a while after nodes may have come free, each reservation that may start
+        earlier gets its earliest start, in the order in which they were promised.
         """
         core = self._core
         found = movable(core.calendar.unordered_live(), now)

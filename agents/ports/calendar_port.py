@@ -23,6 +23,7 @@ from gridtravel.gridcore.booking.summaries import CalendarSummary, SummaryDelta
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import NotAuthorisedError
 from gridtravel.gridcore.ports import ClassDescription, SiteDescription
+from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.registers import register_of
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.local_sched.reservations.user_reservations import (
@@ -64,6 +65,7 @@ class CalendarEndpoint:
             ),
             software=SOFTWARE,
             login=self._caller.login,
+            card=core.parts.own_card(),
         )
 
     async def inquire(self, requests: Sequence[ReservationRequest]) -> list[Availability | Decline]:
@@ -144,6 +146,8 @@ class CalendarEndpoint:
             message = f"{old.site}: {reservation_id} is of particular nodes; reserve anew instead"
             return Decline(rule=DeclineRule.STATE, message=message, site=old.site)
         asked = self._mine(request, has_account=request.account == old.request.account)
+        if asked.trip is not None:
+            core.neighbours.check(asked.trip.acceptors, now)
         answer, events = decide_amend_within_limits(
             core.calendar,
             core.parts.limits,
@@ -169,6 +173,7 @@ class CalendarEndpoint:
         core, now = self._core, self._core.clock.now()
         asked = self._mine(request)
         owner = self._owner(asked)
+        self._check_acceptors(asked, owner, now)
         if (self._caller.owner, asked.request_id) in core.calendar.tombstoned:
             owner = self._caller.owner  # a manager undid it before it came
         registering: tuple[TripRegistered, ...] = ()
@@ -222,6 +227,14 @@ class CalendarEndpoint:
             )
         beneficiary = self._core.beneficiary(request.beneficiary)
         return replace(request, account=account_of(beneficiary, request.account))
+
+    def _check_acceptors(self, request: ReservationRequest, owner: str, now: Instant) -> None:
+        """Refuse a leg whose trip is kept by sites that no card proves; what is said again is
+        answered as before.
+        """
+        core, trip = self._core, request.trip
+        if trip is not None and core.calendar.find_request(owner, request.request_id) is None:
+            core.neighbours.check(trip.acceptors, now)
 
     def _owner(self, request: ReservationRequest) -> str:
         if request.beneficiary:

@@ -203,8 +203,8 @@ async def _release_job(core: AgentCore, caller: Caller, arguments: Mapping[str, 
 async def _set_hold(
     core: AgentCore, caller: Caller, arguments: Mapping[str, str], *, is_held: bool
 ) -> object:
-    """A job on hold gives up its place and blocks nobody. What an administrator holds only an
-    administrator lets go.
+    """A job on hold gives up its planned start and blocks nobody. What an administrator holds only
+    an administrator lets go.
     """
     only(arguments, "job")
     owner, is_admin = require_login(caller, "hold jobs"), caller.role is Role.ADMIN

@@ -20,7 +20,7 @@ from gridtravel.local_sched.scheduling.queries import node_counts, service_order
 
 if TYPE_CHECKING:
     from gridtravel.agents.core import AgentCore
-    from gridtravel.local_sched.scheduling.queries import QueuePlace
+    from gridtravel.local_sched.scheduling.queries import QueueEntry
 
 ROWS_DEFAULT: Final = 1_000
 ROWS_MAX: Final = 5_000
@@ -40,19 +40,19 @@ def queue(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> obje
     wanted = _filter(core, caller, arguments)
     most = number_or(arguments, "limit", ROWS_DEFAULT, ROWS_MAX)
     now = core.clock.now()
-    places = {place.job.job_id: place for place in service_order(core.scheduler, now)}
+    entries = {entry.job.job_id: entry for entry in service_order(core.scheduler, now)}
     active = core.jobs.active()
-    started = [view for view in active if view.job_id not in places]
-    started.sort(key=lambda view: (core.jobs.room_until.get(view.job_id, 0), view.job_id))
+    started = [view for view in active if view.job_id not in entries]
+    started.sort(key=lambda view: (core.jobs.booked_until.get(view.job_id, 0), view.job_id))
     by_id = {view.job_id: view for view in active}
-    ordered = started + [by_id[job_id] for job_id in places if job_id in by_id]
+    ordered = started + [by_id[job_id] for job_id in entries if job_id in by_id]
     found = [view for view in ordered if wanted(view)]
     return {
         "as_of": now,
         "mode": core.scheduler.mode.value,
         "total": len(found),
         "jobs": [
-            _queue_row(core, caller, view, places.get(view.job_id), now) for view in found[:most]
+            _queue_row(core, caller, view, entries.get(view.job_id), now) for view in found[:most]
         ],
     }
 
@@ -92,26 +92,26 @@ def priority(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> o
     job_id = text_or_none(arguments, "job")
     most = number_or(arguments, "limit", ROWS_DEFAULT, ROWS_MAX)
     now = core.clock.now()
-    places = service_order(core.scheduler, now)
+    entries = service_order(core.scheduler, now)
     if job_id is not None:
         core.jobs.get(job_id, None)
-        places = [place for place in places if place.job.job_id == job_id]
-        if not places:
+        entries = [entry for entry in entries if entry.job.job_id == job_id]
+        if not entries:
             raise NotFoundError(f"job {job_id} does not wait, so it has no priority any more")
     orders = {name: pool.queue.order.name for name, pool in core.scheduler.pools.items()}
     return {
         "as_of": now,
         "orders": orders,
-        "total": len(places),
+        "total": len(entries),
         "jobs": [
             {
-                "job": place.job.job_id,
-                "class": place.job.class_name,
-                "position": place.position,
-                "priority": place.priority,
-                "terms": dict(place.terms),
+                "job": entry.job.job_id,
+                "class": entry.job.class_name,
+                "position": entry.position,
+                "priority": entry.priority,
+                "terms": dict(entry.terms),
             }
-            for place in places[:most]
+            for entry in entries[:most]
         ],
     }
 
@@ -158,7 +158,7 @@ def nodes(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> obje
 
 
 def _queue_row(
-    core: AgentCore, caller: Caller, view: JobView, place: QueuePlace | None, now: int
+    core: AgentCore, caller: Caller, view: JobView, entry: QueueEntry | None, now: int
 ) -> dict[str, Any]:
     row = _row(core, caller, view)
     spec = view.spec
@@ -168,7 +168,7 @@ def _queue_row(
         bound = (inside,) if inside else core.jobs.bound_reservations.get(view.job_id, ())
     row |= {
         "planned_start": None,
-        "ends_by": core.jobs.room_until.get(view.job_id),
+        "ends_by": core.jobs.booked_until.get(view.job_id),
         "position": None,
         "priority": None,
         "expansion_factor": round(
@@ -178,13 +178,13 @@ def _queue_row(
         "reservations_total": len(bound),
         "reason": "",
     }
-    if place is not None:
+    if entry is not None:
         row |= {
-            "class": place.job.class_name,
-            "planned_start": place.job.planned_start,
-            "position": place.position or None,
-            "priority": place.priority,
-            "reason": place.reason.value if is_mine(caller, view.owner) else "",
+            "class": entry.job.class_name,
+            "planned_start": entry.job.planned_start,
+            "position": entry.position or None,
+            "priority": entry.priority,
+            "reason": entry.reason.value if is_mine(caller, view.owner) else "",
         }
     return row
 

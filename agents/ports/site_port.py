@@ -24,6 +24,7 @@ from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.jobs.tasks import refuse_site_variable
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridcore.trips.registers import register_of_race
+from gridtravel.gridio.sites.neighbours import Named
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.local_sched.policies.admission import admit
 from gridtravel.local_sched.reservations.user_reservations import SYSTEM_OWNER
@@ -120,9 +121,7 @@ class SiteEndpoint:
             return core.view(known.job_id)
         for name, _ in asked.environment:
             refuse_site_variable(name)
-        job = self._refuse(asked, owner) or self._accept(asked, owner)
-        if isinstance(job, Decline):
-            return job
+        self._check_cards(asked)
         registering: tuple[TripRegistered, ...] = ()
         if asked.race is not None:
             race = register_of_race(asked.race, owner)
@@ -130,6 +129,10 @@ class SiteEndpoint:
             if isinstance(named, Decline):
                 return named
             registering = named
+        job = self._refuse(asked, owner) or self._accept(asked, owner)
+        if isinstance(job, Decline):
+            await core.record(registering).durable()  # the other copies need this site's votes
+            return job
         job_id = job.job_id
         accepted = JobAccepted(
             job_id=job_id,
@@ -209,7 +212,7 @@ class SiteEndpoint:
 
     async def query(self, name: str, arguments: Mapping[str, str]) -> object:
         """See ``SitePort``. A planned start is told only when it is journaled, since a restart
-        makes no place later that was told.
+        makes no start later that was told.
         """
         answer = answer_query(self._core, self._caller, name, arguments)
         await self._core.record([]).durable()
@@ -262,7 +265,7 @@ class SiteEndpoint:
         core = self._core
         listed = tuple(dict.fromkeys(reservation_ids))
         if job_id not in core.scheduler.waiting:
-            raise ConflictError(f"job {job_id} does not wait any more, its place is settled")
+            raise ConflictError(f"job {job_id} does not wait any more, its start is settled")
         ticket = core.record([JobBound(job_id=job_id, reservation_ids=listed)])
         core.scheduler.bind_job(job_id, listed, core.clock.now())
         await ticket.durable()
@@ -338,6 +341,13 @@ class SiteEndpoint:
         if kept is None or kept.owner != SYSTEM_OWNER:
             return False
         return not self._core.scheduler.reservation_jobs.refuses(job, kept)
+
+    def _check_cards(self, spec: JobSpec) -> None:
+        """Refuse a job that has this site ask others whom no card proves; ``InputError``."""
+        named: list[Named] = [] if spec.race is None else [*spec.race.acceptors]
+        if spec.handover is not None:
+            named.append(spec.handover)
+        self._core.neighbours.check(named, self._core.clock.now())
 
     def _refuse(self, spec: JobSpec, owner: str) -> Decline | None:
         """Refusals that follow from the reservation the job names."""

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from gridtravel.agents.jobs.runner import JobRunner
     from gridtravel.agents.journal.events import AgentEvent
     from gridtravel.agents.journal.job_table import JobTable
-    from gridtravel.agents.trips.site_trips import Connect
     from gridtravel.gridcore.booking.calendars import Calendar
     from gridtravel.gridcore.ports import SiteServices
     from gridtravel.gridio.journal.contract import Ticket
+    from gridtravel.gridio.sites.neighbours import Neighbours
     from gridtravel.gridio.system.clock import Clock
     from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
 
@@ -78,7 +78,7 @@ class HandoverReceiver:
         jobs: JobTable,
         runner: JobRunner,
         clock: Clock,
-        connect: Connect,
+        neighbours: Neighbours,
         record: Callable[[Sequence[AgentEvent]], Ticket],
         own: SiteServices,
         itself: Caller,
@@ -91,7 +91,7 @@ class HandoverReceiver:
         self._jobs = jobs
         self._runner = runner
         self._clock = clock
-        self._connect = connect
+        self._neighbours = neighbours
         self._record = record
         self._own = own
         self._itself = itself
@@ -151,16 +151,7 @@ class HandoverReceiver:
             return f"its reservation belongs to no trip that {handover.site} takes part in"
         if handover.site == own_site:
             return await self._from(self._own.site_port(self._itself), view, handover, trip)
-        if not handover.endpoint:
-            return f"nobody has said where {handover.site} is reached"
-        try:
-            neighbour = self._connect(handover.site, handover.endpoint)
-        except InputError as fault:
-            return str(fault)
-        try:
-            return await self._from(neighbour.site, view, handover, trip)
-        finally:
-            await neighbour.close()
+        return await self._from(self._neighbours.way_to(handover).site, view, handover, trip)
 
     async def _from(self, giver: SitePort, view: JobView, handover: Handover, trip: TripRef) -> str:
         """The same, from this site. What fails may be mended until the time is over."""

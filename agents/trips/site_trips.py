@@ -31,7 +31,7 @@ from gridtravel.gridcore.trips.registers import (
     TripRegisters,
     register_of,
 )
-from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.sites.neighbours import Neighbours
 from gridtravel.gridio.sites.trip_keeping import Proposers, TripAcceptor
 from gridtravel.gridio.sites.trip_participation import TripParticipant
 from gridtravel.gridio.sites.trip_voting import Votes
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from gridtravel.gridio.sites.background import BackgroundTasks
     from gridtravel.gridio.system.clock import Clock
 
-Connect = Callable[[str, str], SiteConnection]
-"""Makes the connection to another site, by its name and endpoint, as this site."""
 Record = Callable[[Sequence[AgentEvent]], "Ticket"]
 
 
@@ -62,7 +60,7 @@ class SiteTrips:
         self,
         calendar: Calendar,
         clock: Clock,
-        connect: Connect,
+        neighbours: Neighbours,
         background: BackgroundTasks,
         *,
         own_port: Callable[[], CalendarPort],
@@ -74,10 +72,8 @@ class SiteTrips:
         """
         self._calendar = calendar
         self._clock = clock
-        self._connect = connect
+        self._neighbours = neighbours
         self._own_port = own_port
-        self._connections: dict[tuple[str, str], SiteConnection] = {}
-        """To acceptors, by name and endpoint; kept, since their trips have more questions."""
         self.background = background
         self.registers = TripRegisters(calendar.site)
         self.runs: dict[str, str] = {}
@@ -193,8 +189,7 @@ class SiteTrips:
 
     async def close(self) -> None:
         """End the connections to other sites."""
-        await asyncio.gather(*(each.close() for each in self._connections.values()))
-        self._connections.clear()
+        await self._neighbours.close()
 
     def _ports(self, acceptors: Sequence[Acceptor]) -> Mapping[str, Votes]:
         """The acceptors' calendars; this site's own without a wire."""
@@ -203,10 +198,7 @@ class SiteTrips:
             if acceptor.site == self._calendar.site:
                 ports[acceptor.site] = self._own_port()
                 continue
-            key = (acceptor.site, acceptor.endpoint)
-            if key not in self._connections:
-                self._connections[key] = self._connect(*key)
-            ports[acceptor.site] = self._connections[key].calendar
+            ports[acceptor.site] = self._neighbours.way_to(acceptor).calendar
         return ports
 
 
@@ -263,6 +255,9 @@ class _Legs:
         await self._record(events).durable()
         if event is ReservationEvent.RELEASE:
             await self._released(reservation_id, reason)
+
+    async def durable(self) -> None:
+        await self._record([]).durable()
 
     async def note_runs(self, reservation_id: str) -> None:
         leg = self.leg(reservation_id)

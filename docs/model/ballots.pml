@@ -1,10 +1,13 @@
 /*
  * Ballots of a question that is answered COMMIT or ABORT once, and what is remembered and said about
- * them; shared by trip.pml and cancel.pml. The first part: what the parties look at.
+ * them; shared by trip.pml, cancel.pml and change.pml. The first part: what the parties look at.
  */
 
 #define SITES 3
 #define MAJORITY 2
+#ifndef PARTIES
+#define PARTIES SITES                   /* participants; those after the third are no acceptors */
+#endif
 
 #ifdef REUSED_BALLOT
 /* Ballot 4 stands for the second use of ballot 3: other messages, the same place in the order. */
@@ -15,6 +18,14 @@
 #define BALLOTS 4
 #define RANK(b) (b)
 #define VOTE_RANK(v) (v)
+#endif
+
+/* The highest ballot that is used: two above the traveller's show what three do in a tenth of the states, where a
+ * configuration has more to search. */
+#ifdef FEW_BALLOTS
+#define LAST_BALLOT 2
+#else
+#define LAST_BALLOT 3
 #endif
 
 /* Values of a ballot; 0: nothing proposed. */
@@ -46,4 +57,8 @@ bool has_promised_again[SITES];
 
 /* Which site a process is: the traveller's _pid is 0, then come participants, then acceptors. */
 #define mine (_pid - 1)
-#define me (_pid - 1 - SITES)
+#define me (_pid - 1 - PARTIES)
+
+/* True for an acceptor that has said nothing about the attempt. Only then may its hold come, which opens
+ * the register: what was said without one was said to anybody. */
+#define IS_SILENT(s) (promised[s] == 0 && vote[s] == 0)

@@ -6,7 +6,8 @@
  * is the outcome of that attempt. Whether the *old* attempt was cancelled is another question, which
  * cancel.pml looks at; here it is one fact, said by whoever knows that the change is decided, for a site that
  * was left out. In this model all three sites go on, so nobody may take it for its own and lose a leg. Every
- * site hears a majority before its old start, whenever that is.
+ * site hears a majority before its old start, whenever that is. The register of the new attempt is opened with its
+ * hold; nobody lies here.
  *
  * Checked in every reachable state: no leg has its new form while another one keeps the old for good; no
  * leg is lost; at most one outcome is chosen, and COMMIT only when every new form is held.
@@ -43,8 +44,10 @@ byte outcome;                   /* what was chosen first; for the assertions onl
 #define WAS_HELD(s) (leg[s] == HELD || leg[s] == NEW || leg[s] == KEPT)
 #define ALL_HELD (WAS_HELD(0) && WAS_HELD(1) && WAS_HELD(2))
 
+#define HAS_REGISTER(s) WAS_HELD(s)
 #define IN_DOUBT (WAS_HELD(0) || WAS_HELD(1) || WAS_HELD(2))
-#define GOES_ON (value[0] == COMMIT)
+#define WISHES_COMMIT (false)
+#define MAY_FORGET (false)
 
 inline check_legs() {
     assert(!(SOME(NEW) && (SOME(KEPT) || SOME(REFUSED))));
@@ -83,7 +86,7 @@ end:
 active [SITES] proctype participant() {
 end:
     do
-    :: d_step { leg[mine] == OLD -> leg[mine] = HELD }
+    :: d_step { leg[mine] == OLD && IS_SILENT(mine) -> leg[mine] = HELD }
     :: d_step { leg[mine] == OLD -> leg[mine] = REFUSED; check_legs() }
     :: d_step { leg[mine] == HELD && gives_up -> leg[mine] = KEPT; check_legs() }
     :: d_step { leg[mine] == HELD && KNOWN(COMMIT) ->

@@ -39,7 +39,9 @@ class CalendarRules:
     withdrawn.
     """
     tombstone_s: int = 86_400
-    """How long a finished id is remembered; far longer than any message can be late."""
+    """How long a finished id is remembered; far longer than any message can be late, and than a
+    traveller may take from the first hold of a trip to its decision.
+    """
     offers_max: int = 512
     """Most offers in one answer."""
 

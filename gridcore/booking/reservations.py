@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from gridtravel.gridcore.booking.summaries import CalendarSummary, CalendarVersion
 
+CARD_LENGTH_MAX: Final = 8_192
+"""Characters of a site's card; one with a certificate of three host names has some 1,300."""
 HOPS_MAX: Final = 16
 """Most managers a request may come through."""
 NODES_LIMIT: Final = 10_000_000
@@ -103,15 +105,33 @@ def next_state(state: ReservationState, event: ReservationEvent) -> ReservationS
         raise ConflictError(f"cannot {event} a reservation that is {state}") from None
 
 
+def check_card_length(card: str) -> None:
+    """Refuse a card that nobody would read; ``InputError``."""
+    if len(card) > CARD_LENGTH_MAX:
+        raise InputError(
+            f"the card of a site has {len(card)} characters, {CARD_LENGTH_MAX} is the most"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptor:
-    """A site that keeps the outcome of a trip, and where the other participants reach it."""
+    """A site that keeps the outcome of a trip, and where the other participants reach it.
+
+    The same site at the same endpoint is the same acceptor, whichever of its cards came with it: a
+    site that starts again has a new one, and a request that is said again brings that.
+    """
 
     site: str
     endpoint: str
+    """As the traveller knows it, for people. Nobody connects to it."""
+    card: str = field(default="", compare=False, repr=False)
+    """The site's own word where it is reached, under its signature (``gridio.trust.cards``). Empty
+    only in what was journaled before there were cards: such a site is not asked.
+    """
 
     def __post_init__(self) -> None:
         check_id("site", self.site)
+        check_card_length(self.card)
 
 
 class Begin(enum.StrEnum):

@@ -7,10 +7,10 @@ on them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from gridtravel.gridcore.booking.reservations import check_id
+from gridtravel.gridcore.booking.reservations import check_card_length, check_id
 from gridtravel.gridcore.errors import InputError
 
 HANDED_FILES_MAX: Final = 1_000
@@ -48,12 +48,15 @@ class Handover:
     site: str
     """Where it runs, as in that site's certificate."""
     endpoint: str = ""
-    """Where other sites reach it, ``host:port``; empty: it is the receiving site itself."""
+    """As the traveller knows it, ``host:port``; empty: it is the receiving site itself."""
     files: tuple[HandedFile, ...] = ()
+    card: str = field(default="", compare=False, repr=False)
+    """That site's own word where it is reached, as ``Acceptor.card``."""
 
     def __post_init__(self) -> None:
         check_id("leg name", self.leg)
         check_id("site", self.site)
+        check_card_length(self.card)
         if len(self.files) > HANDED_FILES_MAX:
             raise InputError(
                 f"{len(self.files)} files to hand over, at most {HANDED_FILES_MAX} are allowed",

@@ -157,6 +157,8 @@ class Itinerary:
     """In the metajob's order of machines or stages; empty when declined."""
     decline: Decline | None = None
     """Only with DECLINED, and always then."""
+    kept_by: tuple[str, ...] = ()
+    """Sites that keep the trip's outcome, or would; empty: its only site, or the laptop's log."""
 
     def __post_init__(self) -> None:
         check_id("trip id", self.trip_id)

@@ -25,7 +25,13 @@ from gridtravel.gridcore.trips.machines import (
     check_nodes,
     check_trip_name,
 )
-from gridtravel.gridcore.trips.trip_wishes import Alternative, HealingRule, Notifications, Objective
+from gridtravel.gridcore.trips.trip_wishes import (
+    Alternative,
+    HealingRule,
+    Notifications,
+    Objective,
+    check_keepers,
+)
 
 __all__ = [
     "Alternative",
@@ -98,6 +104,9 @@ class Metajob:
     healing: tuple[HealingRule, ...] = ()
     """Tried in order when a site fails before the start; empty: give up and cancel the rest."""
     notifications: Notifications = field(default_factory=Notifications)
+    keepers: tuple[str, ...] = ()
+    """Names of the sites that alone may keep the trip's outcome; none: as the user's settings say.
+    """
     begin_wish: Begin | None = None
     """Whether legs that start together begin all or none; ``None``: as is usual for the pattern."""
 
@@ -357,6 +366,7 @@ class Metajob:
                 f"a barrier is for legs that start together; the pattern is {self.usage_pattern}",
                 hint='leave the barrier out, or write usage_pattern = "multiple"',
             )
+        check_keepers(self.keepers)
         if len(set(self.healing)) < len(self.healing):
             raise FieldError("healing", "a healing rule is given twice", hint="give each once")
         if len(self.alternatives) > ALTERNATIVES_MAX:

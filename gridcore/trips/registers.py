@@ -37,6 +37,8 @@ CHECK_BEFORE_S: Final = 10
 any cancellation that matters, early enough to hear from slow acceptors."""
 CLOCKS_APART_S: Final = 2
 """Clocks of sites that differ by less do not keep each other waiting."""
+REGISTERS_MAX: Final = 10_000
+"""Attempts and races of one owner that a site has on record at a time."""
 STRANGE_VOTES_MAX: Final = 1000
 """Questions about attempts that no hold here has named, for each party that asks them."""
 
@@ -230,17 +232,19 @@ def _may_wish(
 
 
 def _check_stranger(question: VoteQuestion, voter: Voter) -> None:
-    """Of an attempt that no hold here has named: promises and ABORTs, from sites and managers, so
-    that holds which were sent to some sites only are let go of.
+    """Of an attempt that no hold here has named: promises and ABORTs of the attempt itself, from
+    sites and managers, so that holds which were sent to some sites only are let go of. A hold that
+    comes afterwards is refused (``TripRegisters.refuse``): such a vote need not have been honest.
     """
+    is_outcome = TripQuestion.parse(question.instance).kind is QuestionKind.OUTCOME
     is_own_ballot = question.ballot.proposer.startswith(f"{voter.party}:")
     match question.phase:
         case Phase.LEARN:
             is_allowed = True
         case Phase.PREPARE:
-            is_allowed = is_own_ballot
+            is_allowed = is_outcome and is_own_ballot
         case Phase.ACCEPT:
-            is_allowed = is_own_ballot and question.outcome is Outcome.ABORT
+            is_allowed = is_outcome and is_own_ballot and question.outcome is Outcome.ABORT
         case _:
             is_allowed = False
     if not (is_allowed and voter.party):
@@ -263,6 +267,8 @@ class TripRegisters:
         """By question."""
         self._by_trip: dict[str, list[str]] = {}
         """Keys of the registers of a trip."""
+        self._owned: dict[str, int] = {}
+        """By owner: how many registers there are."""
         self._strange: dict[str, int] = {}
         """By party: open questions about attempts that no hold here has named."""
 
@@ -279,7 +285,11 @@ class TripRegisters:
         message = ""
         known = self.registers.get(wanted.key)
         others = (self.registers[key] for key in self._by_trip.get(wanted.trip_id, ()))
-        if any(each.owner != wanted.owner for each in others):
+        if known is None and self._was_voted_on(wanted.key):
+            message = f"{self.site}: {wanted.key} was voted on before its hold came"
+        elif known is None and self._owned.get(wanted.owner, 0) >= REGISTERS_MAX:
+            message = f"{self.site}: {wanted.owner} has {REGISTERS_MAX} trips on record here"
+        elif any(each.owner != wanted.owner for each in others):
             message = f"{self.site}: the trip {wanted.trip_id} belongs to somebody else here"
         elif known is not None and known != wanted:
             message = f"{self.site}: {wanted.key} was described differently before"
@@ -291,10 +301,15 @@ class TripRegisters:
             return None
         return Decline(rule=DeclineRule.TRIP, message=message, site=self.site)
 
+    def _was_voted_on(self, key: str) -> bool:
+        """True when this site promised or accepted something before any hold named the attempt."""
+        return key in self.states
+
     def open(self, register: TripRegister) -> None:
         """Take a register into account; the same again changes nothing."""
         if register.key not in self.registers:
             self.registers[register.key] = register
+            self._owned[register.owner] = self._owned.get(register.owner, 0) + 1
             self._by_trip.setdefault(register.trip_id, []).append(register.key)
 
     def change(self, state: AcceptorState) -> None:
@@ -305,25 +320,22 @@ class TripRegisters:
 
     def is_any_older(self, before: Instant) -> bool:
         """True when ``forget`` would find something."""
-        return any(each.ends_at < before for each in self.registers.values()) or any(
-            self._is_over(each, before) for each in self.states.values()
+        return any(each.keep_until < before for each in self.states.values()) or any(
+            each.ends_at < before for each in self.registers.values()
         )
-
-    def _is_over(self, state: AcceptorState, before: Instant) -> bool:
-        """A promise made before the hold came is kept as long as what the hold has bound."""
-        key = TripQuestion.parse(state.instance).register
-        return state.keep_until < before and key not in self.registers
 
     def forget(self, before: Instant) -> None:
         """Leave out what nobody asks about after ``before``."""
         for key in [key for key, each in self.registers.items() if each.ends_at < before]:
             gone = self.registers.pop(key)
+            self._owned[gone.owner] -= 1
+            if not self._owned[gone.owner]:
+                del self._owned[gone.owner]
             left = [each for each in self._by_trip[gone.trip_id] if each != key]
             self._by_trip[gone.trip_id] = left
             if not left:
                 del self._by_trip[gone.trip_id]
-        over = [key for key, each in self.states.items() if self._is_over(each, before)]
-        for question in over:
+        for question in [key for key, each in self.states.items() if each.keep_until < before]:
             state = self.states.pop(question)
             if state.asked_by:
                 self._strange[state.asked_by] -= 1

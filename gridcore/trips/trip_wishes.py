@@ -7,14 +7,18 @@ Values only; the travel agent acts on them.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gridtravel.gridcore.errors import FieldError
+from gridtravel.gridcore.errors import FieldError, InputError
+from gridtravel.gridcore.identifiers import check_id
 from gridtravel.gridcore.jobs.tasks import is_plain_text
 from gridtravel.gridcore.timing.instants import Instant
 
 ADDRESSES_MAX: Final = 32
+KEEPERS_MAX: Final = 256
+"""As many as a metajob has machines."""
 NOTICE_BEFORE_MAX_S: Final = 30 * 86_400
 
 
@@ -120,3 +124,21 @@ def check_email(field: str, email: str) -> None:
         raise FieldError(
             field, f"{email[:60]!r} is not a mail address", hint="write name@example.org"
         )
+
+
+def check_keepers(keepers: Sequence[str]) -> tuple[str, ...]:
+    """``keepers`` when each may be the name of a site, and none comes twice; ``FieldError``."""
+    try:
+        for name in keepers:
+            check_id("site", name)
+    except InputError as error:
+        raise FieldError("keepers", error.message, hint=error.hint) from None
+    if len(keepers) > KEEPERS_MAX:
+        raise FieldError(
+            "keepers",
+            f"{len(keepers)} sites are named as keepers",
+            hint=f"name at most {KEEPERS_MAX}, or none for any",
+        )
+    if len(set(keepers)) < len(keepers):
+        raise FieldError("keepers", "a keeper is named twice", hint="name each site once")
+    return tuple(keepers)

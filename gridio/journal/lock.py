@@ -39,7 +39,7 @@ class JournalLock:
     """The exclusive ownership of one journal file, from construction to ``release``."""
 
     def __init__(self, journal_path: Path) -> None:
-        self._path = journal_path.with_name(journal_path.name + ".lock")
+        self._path = _lock_path(journal_path)
         try:
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as fault:
@@ -76,10 +76,31 @@ class JournalLock:
 
     def _read_note(self) -> LockNote | None:
         try:
-            fields: Any = json.loads(os.pread(self._descriptor, _NOTE_BYTES, 0))
-            return LockNote(
-                pid=int(fields["pid"]), epoch=str(fields["epoch"]), synced=int(fields["synced"])
-            )
-        except (OSError, ValueError, TypeError, KeyError):
-            # An empty or half-written note says nothing, which is what None says.
+            return _parsed(os.pread(self._descriptor, _NOTE_BYTES, 0))
+        except OSError:
             return None
+
+
+def read_note(journal_path: Path) -> LockNote | None:
+    """The note beside a journal, without its lock: its owner may be ahead of it. ``None``: there is
+    none that can be read.
+    """
+    try:
+        return _parsed(_lock_path(journal_path).read_bytes())
+    except OSError:
+        return None
+
+
+def _lock_path(journal_path: Path) -> Path:
+    return journal_path.with_name(journal_path.name + ".lock")
+
+
+def _parsed(text: bytes) -> LockNote | None:
+    try:
+        fields: Any = json.loads(text)
+        return LockNote(
+            pid=int(fields["pid"]), epoch=str(fields["epoch"]), synced=int(fields["synced"])
+        )
+    except (ValueError, TypeError, KeyError):
+        # An empty or half-written note says nothing, which is what None says.
+        return None

@@ -100,6 +100,9 @@ class LegBook(Protocol):
     async def note_runs(self, reservation_id: str) -> None:
         """Write down that a leg runs."""
 
+    async def durable(self) -> None:
+        """Return when everything that the book says now is safe."""
+
 
 class TripParticipant:
     """The doubts of one site or manager. All methods belong to its event loop."""
@@ -330,6 +333,7 @@ class TripParticipant:
     async def _say_ready(self, leg: Reservation) -> None:
         """Have the acceptors remember that a leg is ready."""
         trip = _trip(leg)
+        await self._book.durable()  # who says so must never find itself with a hold again
         question = TravellersVoting(trip.readiness(trip.leg), self._ports(trip.acceptors))
         wait_s = RETRY_FIRST_S
         while self._is_committed(leg.reservation_id) and self._clock.now() < _late(leg):

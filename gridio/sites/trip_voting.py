@@ -172,15 +172,12 @@ class TripVoting(TripQuestions):
 class OutsidersVoting(TripVoting):
     """A question as a participant asks it that is no acceptor. Where the acceptors have never heard
     of the attempt, because its holds were sent to some sites only, nobody there would propose; so
-    it does, towards ABORT, which is all that they take then.
+    it does, and they take what ``gridcore.trips.registers`` says.
     """
 
     async def settle(self, wish: Outcome) -> Outcome | None:
         """See ``TripQuestions.settle``."""
-        outcome = await TripQuestions.settle(self, wish)
-        if outcome is None and wish is Outcome.ABORT:
-            outcome = await super().settle(wish)
-        return outcome
+        return await TripQuestions.settle(self, wish) or await super().settle(wish)
 
 
 Ask = Callable[[str], TripQuestions]

@@ -50,7 +50,7 @@ class SshSite:
             self._open_channel,
             credential=None,
             clock=clock,
-            road=self._tunnel,
+            route=self._tunnel,
         )
         self.calendar: CalendarPort = WireCalendar(self._wire, clock)
         self.site: SitePort = WireSite(self._wire, clock)

@@ -31,7 +31,7 @@ JOIN_S: Final = 3.0
 
 
 class Tunnel:
-    """One login and its bridges; a ``gridio.rpc.client.channel_wire.Road``."""
+    """One login and its bridges; a ``gridio.rpc.client.channel_wire.Route``."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Tunnel:
         return f"unix:{self._local.path}"
 
     async def open(self) -> bool:
-        """See ``Road``. Callers at the same time share one attempt."""
+        """See ``Route``. Callers at the same time share one attempt."""
         if self._is_closed:
             raise UnavailableError(f"the connection to {self._target.host} is closed")
         if self._leads_there():

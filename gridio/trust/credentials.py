@@ -39,7 +39,7 @@ KEY_MODE_FORBIDDEN = 0o037
 not write.
 """
 
-_UNUSABLE = (
+UNUSABLE = (
     x509.ExtensionNotFound,
     x509.DuplicateExtension,
     x509.InvalidVersion,
@@ -118,6 +118,21 @@ def check_credential(
         return [fault]
     problems: list[GridError] = []
     problems.extend(_key_problems(credential, certificate, subject))
+    problems.extend(certificate_problems(certificate, subject, roots, now, usage))
+    return problems
+
+
+def certificate_problems(
+    certificate: x509.Certificate,
+    subject: str,
+    roots: Sequence[x509.Certificate],
+    now: Instant,
+    usage: Usage,
+) -> list[GridError]:
+    """What is wrong with anybody's certificate at ``now`` for those who believe ``roots``: its
+    dates, who signed it, what it was issued for.
+    """
+    problems: list[GridError] = []
     problems.extend(_date_problems(certificate, subject, now))
     problems.extend(_root_problems(certificate, roots, subject, now))
     if not _serves(certificate, usage):
@@ -147,7 +162,7 @@ def read_roots(root_pem: bytes) -> Sequence[x509.Certificate]:
         raise InputError(f"{ROOT_FILE} has at most {CERTIFICATE_SIZE_MAX} bytes")
     try:
         return x509.load_pem_x509_certificates(root_pem)
-    except _UNUSABLE as fault:
+    except UNUSABLE as fault:
         raise InputError(
             f"{ROOT_FILE} holds no certificate in PEM form", hint="copy it from the authority again"
         ) from fault
@@ -167,7 +182,7 @@ def _key_problems(
     try:
         if key.public_key() == certificate.public_key():
             return []
-    except _UNUSABLE:
+    except UNUSABLE:
         return [InputError("the certificate's public key is of a kind that the grid does not use")]
     return [
         InputError(
@@ -228,7 +243,7 @@ def _issuer(certificate: x509.Certificate) -> str:
     """Who claims to have signed: printable and bounded, for the name may be anything."""
     try:
         name = certificate.issuer.rfc4514_string()
-    except _UNUSABLE:
+    except UNUSABLE:
         return ""
     return f" ({''.join(sign for sign in name[:200] if sign.isprintable())})"
 
@@ -236,14 +251,14 @@ def _issuer(certificate: x509.Certificate) -> str:
 def _is_authority(root: x509.Certificate) -> bool:
     try:
         return root.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except _UNUSABLE:
+    except UNUSABLE:
         return False
 
 
 def _has_signed(root: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(root)
-    except (*_UNUSABLE, InvalidSignature):
+    except (*UNUSABLE, InvalidSignature):
         return False
     return True
 
@@ -255,6 +270,6 @@ def _serves(certificate: x509.Certificate, usage: Usage) -> bool:
     }[usage]
     try:
         usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    except _UNUSABLE:
+    except UNUSABLE:
         return False
     return wanted in usages

@@ -177,6 +177,24 @@ def end_of(certificate: x509.Certificate) -> Instant:
     return int(certificate.not_valid_after_utc.timestamp())
 
 
+def hosts_of(certificate: x509.Certificate) -> tuple[str, ...]:
+    """The host names and addresses in a server's certificate, names first, without the one that
+    the grid made up for it (``GridIdentity.server_name``); none for one that cannot be read.
+    """
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        holder = GridIdentity.parse(_subject_in(certificate))
+        hosts = [
+            name
+            for name in names.get_values_for_type(x509.DNSName)
+            if holder is None or name != holder.server_name
+        ]
+        addresses = [str(each) for each in names.get_values_for_type(x509.IPAddress)]
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError, TypeError):
+        return ()
+    return (*hosts, *addresses)
+
+
 def utc_text(instant: Instant) -> str:
     """``instant`` as ISO 8601 in UTC, for messages about certificates."""
     return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

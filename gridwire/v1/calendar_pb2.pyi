@@ -45,7 +45,7 @@ class ClassDescription(_message.Message):
     def __init__(self, name: _Optional[str] = ..., nodes: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SiteDescription(_message.Message):
-    __slots__ = ("site", "is_manager", "classes", "time_zone", "time_precise", "lead_s", "hold_ttl_max_s", "horizon_s", "millicredits_per_node_hour", "software", "login", "children", "trade")
+    __slots__ = ("site", "is_manager", "classes", "time_zone", "time_precise", "lead_s", "hold_ttl_max_s", "horizon_s", "millicredits_per_node_hour", "software", "login", "children", "trade", "card")
     SITE_FIELD_NUMBER: _ClassVar[int]
     IS_MANAGER_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +59,7 @@ class SiteDescription(_message.Message):
     LOGIN_FIELD_NUMBER: _ClassVar[int]
     CHILDREN_FIELD_NUMBER: _ClassVar[int]
     TRADE_FIELD_NUMBER: _ClassVar[int]
+    CARD_FIELD_NUMBER: _ClassVar[int]
     site: str
     is_manager: bool
     classes: _containers.RepeatedCompositeFieldContainer[ClassDescription]
@@ -72,7 +73,8 @@ class SiteDescription(_message.Message):
     login: str
     children: _containers.RepeatedScalarFieldContainer[str]
     trade: _containers.RepeatedCompositeFieldContainer[TradeAccount]
-    def __init__(self, site: _Optional[str] = ..., is_manager: _Optional[bool] = ..., classes: _Optional[_Iterable[_Union[ClassDescription, _Mapping]]] = ..., time_zone: _Optional[str] = ..., time_precise: _Optional[float] = ..., lead_s: _Optional[int] = ..., hold_ttl_max_s: _Optional[int] = ..., horizon_s: _Optional[int] = ..., millicredits_per_node_hour: _Optional[int] = ..., software: _Optional[str] = ..., login: _Optional[str] = ..., children: _Optional[_Iterable[str]] = ..., trade: _Optional[_Iterable[_Union[TradeAccount, _Mapping]]] = ...) -> None: ...
+    card: str
+    def __init__(self, site: _Optional[str] = ..., is_manager: _Optional[bool] = ..., classes: _Optional[_Iterable[_Union[ClassDescription, _Mapping]]] = ..., time_zone: _Optional[str] = ..., time_precise: _Optional[float] = ..., lead_s: _Optional[int] = ..., hold_ttl_max_s: _Optional[int] = ..., horizon_s: _Optional[int] = ..., millicredits_per_node_hour: _Optional[int] = ..., software: _Optional[str] = ..., login: _Optional[str] = ..., children: _Optional[_Iterable[str]] = ..., trade: _Optional[_Iterable[_Union[TradeAccount, _Mapping]]] = ..., card: _Optional[str] = ...) -> None: ...
 
 class TradeAccount(_message.Message):
     __slots__ = ("member", "lent_node_s", "borrowed_node_s", "local_node_s")

@@ -74,12 +74,14 @@ class TripLeg(_message.Message):
     def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., start: _Optional[int] = ...) -> None: ...
 
 class Acceptor(_message.Message):
-    __slots__ = ("site", "endpoint")
+    __slots__ = ("site", "endpoint", "card")
     SITE_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CARD_FIELD_NUMBER: _ClassVar[int]
     site: str
     endpoint: str
-    def __init__(self, site: _Optional[str] = ..., endpoint: _Optional[str] = ...) -> None: ...
+    card: str
+    def __init__(self, site: _Optional[str] = ..., endpoint: _Optional[str] = ..., card: _Optional[str] = ...) -> None: ...
 
 class ReservationRequest(_message.Message):
     __slots__ = ("request_id", "account", "nodes_min", "nodes_max", "duration_s", "earliest_start", "latest_end", "features", "budget_millicredits", "start_may_advance", "notify_email", "trip", "replaces", "beneficiary", "via")

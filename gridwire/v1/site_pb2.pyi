@@ -96,16 +96,18 @@ class HandedFile(_message.Message):
     def __init__(self, source: _Optional[str] = ..., destination: _Optional[str] = ...) -> None: ...
 
 class Handover(_message.Message):
-    __slots__ = ("leg", "site", "endpoint", "files")
+    __slots__ = ("leg", "site", "endpoint", "files", "card")
     LEG_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
+    CARD_FIELD_NUMBER: _ClassVar[int]
     leg: str
     site: str
     endpoint: str
     files: _containers.RepeatedCompositeFieldContainer[HandedFile]
-    def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., endpoint: _Optional[str] = ..., files: _Optional[_Iterable[_Union[HandedFile, _Mapping]]] = ...) -> None: ...
+    card: str
+    def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., endpoint: _Optional[str] = ..., files: _Optional[_Iterable[_Union[HandedFile, _Mapping]]] = ..., card: _Optional[str] = ...) -> None: ...
 
 class Race(_message.Message):
     __slots__ = ("trip_id", "copy", "copies", "acceptors", "ends_at", "sites")

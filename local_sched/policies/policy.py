@@ -228,7 +228,7 @@ POLICIES: Final[Mapping[str, BackfillPolicy]] = MappingProxyType(
         "easy": BackfillPolicy(backfill=BackfillRule(depth=1)),
         "easy-sjbf": BackfillPolicy(backfill=BackfillRule(depth=1, fillers=SHORTEST_FIRST)),
         "conservative": BackfillPolicy(backfill=BackfillRule(compression_jobs_max=None)),
-        "replan": BackfillPolicy(backfill=BackfillRule(keeps_places=False)),
+        "replan": BackfillPolicy(backfill=BackfillRule(keeps_planned_starts=False)),
     }
 )
 """Every policy that a site or a study can name; nothing is discovered."""

@@ -55,7 +55,7 @@ def decide_fixed_nodes(
     """The reservation of exactly these nodes, or a ``Decline`` that names what is in its way.
 
     The events must be applied and ``scheduler.drain_nodes`` be called before anything else is asked
-    of the scheduler: places are given up here."""
+    of the scheduler: planned starts are given up here."""
     scheduler.end_drains(now)
     pool = _pool_of(scheduler, names)
     known = calendar.find_request(SYSTEM_OWNER, request.request_id)
@@ -140,7 +140,7 @@ def _refuse(
     late = [
         job
         for job in scheduler.running.values()
-        if job.class_name == pool.name and job.node_mask & mask and job.room_until > start
+        if job.class_name == pool.name and job.node_mask & mask and job.booked_until > start
     ]
     if not late:
         return None
@@ -151,7 +151,7 @@ def _refuse(
         f"{site}: jobs may still run then on {_listed(pool.nodes.named(used))}:"
         f" {_listed([job.job_id for job in late])}"
     )
-    free_at = max(job.room_until for job in late)
+    free_at = max(job.booked_until for job in late)
     return Decline(rule=DeclineRule.NO_ROOM, message=message, earliest=free_at, site=site)
 
 
@@ -212,7 +212,7 @@ def _steps_of(
     for job in scheduler.running.values():
         if job.class_name == pool.name:
             for node in bits(job.node_mask & drain.mask & ~pool.nodes.down):
-                idle_from[node] = max(idle_from[node], job.room_until)
+                idle_from[node] = max(idle_from[node], job.booked_until)
     availability = pool.availability_without_queue(now)
     edges = {*idle_from.values(), *availability.times, *(each.start for each in calendar.live())}
     moments = sorted(each for each in edges if earliest <= each < drain.start)

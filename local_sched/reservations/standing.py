@@ -184,10 +184,10 @@ def keep_standing(
     """Make the instances that are missing, in order of start, and open each for those it is made
     for. Returns those that cannot be made, by name and start, and why.
 
-    Waiting jobs keep their places, so an instance that comes into view behind them may be smaller
-    than the rule, as it is where nodes are short. Calling it again makes nothing twice. The events
-    of each instance are given to ``record``, which must journal and apply them at once, because the
-    next instance must see them. ``skipped``: request ids that shall not be made."""
+    Waiting jobs keep their planned starts, so an instance that comes into view behind them may be
+    smaller than the rule, as it is where nodes are short. Calling it again makes nothing twice. The
+    events of each instance are given to ``record``, which must journal and apply them at once,
+    because the next instance must see them. ``skipped``: request ids that shall not be made."""
     missing = {}
     wanted = [
         (start, rule.name, rule)

@@ -2,8 +2,8 @@
 ones make way.
 
 A running job was promised its limit and keeps it, so a system reservation starts when the jobs on
-its nodes are over by their limits at the latest. The place of a waiting job is a plan of the site's
-own: where the administrator's wish overlaps it, the job is planned anew, and only then can a place
+its nodes are over by their limits at the latest. The planned start of a waiting job is the site's
+own: where the administrator's wish overlaps it, the job is planned anew, and only then can a start
 told get later. Jobs that end before the reservation starts are planned in front of it by
 themselves, because it is booked in the profile like anything else."""
 
@@ -22,14 +22,15 @@ from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
 
 @dataclass(frozen=True, slots=True)
 class SystemDecision:
-    """The answer to an administrator, the events to journal and apply, and who loses a place by
-    it.
+    """The answer to an administrator, the events to journal and apply, and who loses a planned
+    start by it.
     """
 
     answer: Reservation | Decline
     events: tuple[CalendarEvent, ...] = ()
     displaced: tuple[Job, ...] = ()
-    """Waiting jobs whose places are given up already, in the order of the queue; to be told."""
+    """Waiting jobs whose planned starts are given up already, in the order of the queue; to be
+    told."""
 
 
 def decide_system_reservation(
@@ -42,9 +43,9 @@ def decide_system_reservation(
 ) -> SystemDecision:
     """Earliest start in the request's window that running jobs and reservations leave free.
 
-    ``displaces`` false: waiting jobs keep their places, as they do against users. Limits do not
-    apply. The events must be applied before anything else is asked of the scheduler, since the
-    places are given up here."""
+    ``displaces`` false: waiting jobs keep their planned starts, as they do against users. Limits do
+    not apply. The events must be applied before anything else is asked of the scheduler, since the
+    planned starts are given up here."""
     if displaces:
         availability = {
             name: pool.availability_without_queue(now) for name, pool in scheduler.pools.items()

@@ -8,7 +8,10 @@ the job up, a task never runs twice whatever Slurm does, and the daemon may die 
 
 The folder must be shared by the nodes and the daemon, and the nodes must find the same Python and
 the same packages. The records are looked at every ``POLL_S``, because nobody on another machine can
-wake the daemon; Slurm itself is asked only now and then, for jobs that vanished.
+wake the daemon; Slurm itself is asked only now and then, for jobs that vanished, and of a task that
+ended by itself whether that is the whole truth: Slurm signals all processes of a job that it ends
+one after the other, so that a task may be over, even with a good exit code (a shell whose ``sleep``
+was killed goes on to its last line), before its supervisor hears of it.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import hashlib
 import math
 import shlex
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -170,8 +173,10 @@ class SlurmResourceManager:
         """Read all folders, and ask Slurm about those that are not over."""
         self._open()
         alive = await self._commands.alive()
+        job_ids = self._folders.active_ids()
+        await self._correct_ends(job_ids)
         events = []
-        for job_id in self._folders.active_ids():
+        for job_id in job_ids:
             try:
                 event = await self._recover_one(job_id, alive)
             except (ValueError, NotFoundError) as fault:
@@ -261,8 +266,7 @@ class SlurmResourceManager:
         look_at = self._clock.now_precise() + LOOK_S
         while True:
             await self._clock.sleep_until(self._clock.now_precise() + POLL_S)
-            for job_id in list(self._watched):
-                self._observe(job_id)
+            await self._observe_all()
             if self._watched and self._clock.now_precise() >= look_at:
                 # A controller that is away for a while has lost nothing.
                 with contextlib.suppress(UnavailableError):
@@ -276,21 +280,55 @@ class SlurmResourceManager:
             was_missing, watched.is_missing = watched.is_missing, watched.slurm_id not in alive
             if was_missing and watched.is_missing and job_id in self._watched:
                 self._settle_lost(watched.folder)
-                self._observe(job_id)
+                self._tell_end(job_id)
 
-    def _observe(self, job_id: str) -> None:
-        """Tell whatever the records of the task hold and was not told yet."""
-        watched = self._watched[job_id]
-        if not watched.is_start_told:
-            started = start_event(job_id, watched.folder)
-            if started is not None:
-                watched.is_start_told = True
-                self._events.put_nowait(started)
-        ended = end_event(job_id, watched.folder)
-        if ended is not None:
+    async def _observe_all(self) -> None:
+        """Tell whatever the records of the tasks hold and was not told yet."""
+        over = []
+        for job_id, watched in self._watched.items():
+            if not watched.is_start_told:
+                started = start_event(job_id, watched.folder)
+                if started is not None:
+                    watched.is_start_told = True
+                    self._events.put_nowait(started)
+            if self._folders.end_record(watched.folder) is not None:
+                over.append(job_id)
+        await self._correct_ends(over)
+        for job_id in over:
+            self._tell_end(job_id)
+
+    def _tell_end(self, job_id: str) -> None:
+        watched = self._watched.get(job_id)
+        ended = end_event(job_id, watched.folder) if watched is not None else None
+        if watched is not None and ended is not None:
             self._events.put_nowait(ended)
             watched.over.set()
             del self._watched[job_id]
+
+    async def _correct_ends(self, job_ids: Sequence[str]) -> None:
+        """Write down of tasks that seem to have ended by themselves where Slurm ended them. A
+        controller that is away cannot be asked, and has cancelled nothing meanwhile.
+        """
+        seeming: dict[str, Path] = {}
+        for job_id in job_ids:
+            # Damaged records are told by whoever reads them next.
+            with contextlib.suppress(ValueError, NotFoundError, UnavailableError):
+                folder = self._folders.folder(job_id)
+                ended = self._folders.end_record(folder)
+                if ended is not None and ended.get("reason") == EndReason.EXITED.value:
+                    seeming[await self._slurm_id_of(job_id, folder)] = folder
+        seeming.pop("", None)
+        if not seeming:
+            return
+        with contextlib.suppress(UnavailableError):
+            for slurm_id in await self._commands.taken_away(list(seeming)):
+                folder = seeming[slurm_id]
+                record = {
+                    **(self._folders.end_record(folder) or {}),
+                    "reason": EndReason.STOPPED.value,
+                    "message": "Slurm ended its job",
+                }
+                await asyncio.to_thread(write_record, str(folder / ENDED), record, once=False)
 
     def _settle_lost(self, folder: Path) -> None:
         """Slurm no longer has the task: nobody starts it any more, and that is written down."""

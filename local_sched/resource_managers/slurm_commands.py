@@ -12,6 +12,8 @@ from gridtravel.gridcore.errors import UnavailableError
 
 ANSWER_WITHIN_S: Final = 30.0
 """Slurm's own commands give up on a controller that is away after some ten seconds."""
+TAKEN_STATES: Final = "CANCELLED,TIMEOUT,DEADLINE,PREEMPTED"
+"""What Slurm calls a job that did not end by itself, from before it signals its processes."""
 ALIVE_STATES: Final = "PENDING,CONFIGURING,RUNNING,COMPLETING,SUSPENDED,STAGE_OUT"
 
 
@@ -61,6 +63,16 @@ class SlurmCommands:
     async def alive(self) -> frozenset[str]:
         """The ids of the user's jobs that are not over."""
         listed = await self._run("squeue", "-h", "--me", "-t", ALIVE_STATES, "-o", "%i")
+        return frozenset(listed.split())
+
+    async def taken_away(self, slurm_ids: Sequence[str]) -> frozenset[str]:
+        """Those of the jobs that Slurm ended itself: somebody cancelled them, or their time was
+        over. It remembers that for some minutes (``MinJobAge``).
+        """
+        wanted = ",".join(slurm_ids)
+        listed = await self._run(
+            "squeue", "-h", "-t", TAKEN_STATES, "-j", wanted, "-o", "%i", may_fail=True
+        )
         return frozenset(listed.split())
 
     async def wake(self, slurm_id: str) -> None:

@@ -1,28 +1,30 @@
 """The one backfill loop. EASY, conservative and first-come-first-served are numbers given to it.
 
 Everything happens on one ``AvailabilityProfile`` that also carries running jobs and reservations: a
-job that gets a *place* is booked in it, so whatever is planned later stays clear of it by itself.
+job that gets a *planned start* is booked in it, so whatever is planned later stays clear of it by
+itself.
 
 =============  =====  ============  ==========================================================
-name           depth  keeps places  what it does
-=============  =====  ============  ==========================================================
+name           depth  keeps starts  what it does
+=============  =====  ============  ============================================================
 FCFS           0      -             the first job that does not fit blocks all behind it
-EASY           1      yes           the first that does not fit gets a place; others may start
-                                    if they leave that place alone
-conservative   all    yes           a place for each job as it comes; when room appears each
-                                    job in turn may move earlier, and none ever moves later
-replan         all    no            when room appears all places are dealt again, in order
-=============  =====  ============  ==========================================================
+EASY           1      yes           the first that does not fit gets a planned start; others
+                                    may start if they do not delay it
+conservative   all    yes           a planned start for each job as it comes; when nodes come
+                                    free each job in turn may move earlier, and none ever moves
+                                    later
+replan         all    no            when nodes come free all are planned again, in order
+=============  =====  ============  ============================================================
 
-"Conservative" is the definition in which a place, once told, is a promise (Feitelson's pyss,
-batsched); dealing again (CQSim, kamelot) breaks promises and is called *replan* here. The means
-differ by a tenth on real logs.
+"Conservative" is the definition in which a planned start, once told, is a promise (Feitelson's
+pyss, batsched); planning again (CQSim, kamelot) breaks promises and is called *replan* here. The
+means differ by a tenth on real logs.
 
 Two things keep it fast without changing any answer. Where nothing but the tail of the queue has
-changed since the last pass and no place is due, older jobs are not looked at again: room only
-shrinks as jobs start.
-And where room did appear, only a job that finds more of it than before can move: see
-``compression``."""
+changed since the last pass and no planned start is due, older jobs are not looked at again:
+availability only shrinks as jobs start. And where nodes did come free, only a job that finds more
+of them than before can move: see ``compression``.
+"""
 
 from __future__ import annotations
 
@@ -43,19 +45,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillRule:
-    """How many jobs get a place, whether places are promises, and who fills the gaps first."""
+    """How many jobs get a planned start, whether that is a promise, and who fills gaps first."""
 
     depth: int | None = None
-    """Number of waiting jobs that hold a place; ``None``: all. Catalina's RESERVATION_DEPTH."""
-    keeps_places: bool = True
+    """Number of waiting jobs with a planned start; ``None``: all. Catalina's RESERVATION_DEPTH."""
+    keeps_planned_starts: bool = True
     fillers: QueueOrder | None = None
-    """Order in which jobs without a place are tried; ``None``: the order of the queue."""
+    """Order in which jobs without a planned start are tried; ``None``: the order of the queue."""
     compression_jobs_max: int | None = 500
-    """Jobs that are searched for when room appears; ``None``: all, however long the queue
+    """Jobs that are searched for when nodes come free; ``None``: all, however long the queue
     (studies).
     """
     late_start_max_s: int = 30
-    """A planned job that starts this late keeps the end of its place; later than that it is planned
+    """A planned job that starts this late keeps its planned end; later than that it is planned
     anew.
     """
 
@@ -71,17 +73,17 @@ class BackfillRule:
 class Backfill:
     """Plans one resource class on its profile. The scheduler calls it; it calls nobody.
 
-    Between passes: ``planned_start`` is set on exactly the jobs that hold a place, and that place
-    is booked.
+    Between passes: ``planned_start`` is set on exactly the jobs whose time is booked
+    in the profile.
     """
 
     __slots__ = (
         "_compression",
-        "_has_left_room",
+        "_has_grown",
+        "_has_moved_earlier",
+        "_has_shrunk",
         "_holders",
         "_is_blocked",
-        "_is_roomier",
-        "_is_tighter",
         "_same_until",
         "idle",
         "next_planned",
@@ -97,76 +99,76 @@ class Backfill:
         whose limit has run out is gone by promise and may still be there in fact, and nobody
         starts on its nodes."""
         self._holders: list[Job] = []
-        """Where the depth is a number: jobs with a place, in order of the queue when it was dealt.
-        """
+        """Where the depth is a number: jobs with a planned start, in the order of the queue when
+        they were planned."""
         self._is_blocked = False
         """True when the last pass used up the depth, so that a newcomer can only fill a gap."""
-        self._has_left_room = False
-        """True when a place moved earlier in the last round, so that those before it may do so too.
+        self._has_moved_earlier = False
+        """True when a job moved earlier in the last round, so that those before it may do so too.
         """
-        self._is_roomier = False
-        """True when room was given back since the last pass, even if none of it is useful."""
-        self._is_tighter = False
-        """True when something was booked over places (an overrun, a failed node)."""
+        self._has_grown = False
+        """True when nodes came free since the last pass, even if nobody can use them."""
+        self._has_shrunk = False
+        """True when something was booked over planned starts (an overrun, a failed node)."""
         self._compression = Compression(rule.compression_jobs_max)
         self.next_planned = FAR
         """No waiting job is planned before this (a lower bound); ``FAR``: none is planned."""
         self._same_until = -FAR
         """End of the profile's first step as of the last pass; before it, time alone frees nothing.
-        A place may be due earlier: where it begins just as a job of its size is to end, there is no
-        step.
+        A planned start may be due earlier: where it is just as a job of its size is to end, there
+        is no step.
         """
 
     # -- what the scheduler reports ----------------------------------------------------------------
 
-    def room_appeared(self, start: Instant, end: Instant) -> None:
+    def availability_grew(self, start: Instant, end: Instant) -> None:
         """Nodes came free in ``[start, end)`` ahead of plan; an empty stretch still calls for a
         pass.
         """
-        self._is_roomier = True
-        self._compression.room_appeared(start, end)
+        self._has_grown = True
+        self._compression.availability_grew(start, end)
 
-    def room_vanished(self) -> None:
+    def availability_shrank(self) -> None:
         """Something was booked that no search found (a failed node, an overrun)."""
-        self._is_tighter = True
+        self._has_shrunk = True
 
-    def give_up_place(self, job: Job) -> None:
-        """A waiting job leaves the plan (cancelled, held); its place is free again."""
+    def drop_planned_start(self, job: Job) -> None:
+        """A waiting job leaves the plan (cancelled, held); its time is free again."""
         planned = job.planned_start
         if planned is None:
             return
-        self._unplace(job)
+        self._unplan(job)
         if job in self._holders:
             self._holders.remove(job)
-        self.room_appeared(max(planned, self.profile.origin), planned + job.limit_s)
+        self.availability_grew(max(planned, self.profile.origin), planned + job.limit_s)
 
-    def keep_place(self, job: Job, start: Instant) -> None:
-        """After a restart: a waiting job has the place it was told before, where places are
-        promises and the room is there; otherwise the next pass plans it.
+    def keep_planned_start(self, job: Job, start: Instant) -> None:
+        """After a restart: a waiting job has the start it was told before, where those are
+        promises and the nodes are free; otherwise the next pass plans it.
         """
-        if self.rule.depth is not None or not self.rule.keeps_places:
+        if self.rule.depth is not None or not self.rule.keeps_planned_starts:
             return
         end = start + job.limit_s
         if end > self.profile.origin and self.profile.fits(job.nodes, start, end):
-            self._place(job, start)
+            self._plan_at(job, start)
 
-    def give_up_all(self, jobs: Iterable[Job]) -> None:
-        """All places are taken back; the next pass deals them anew."""
+    def drop_all_planned_starts(self, jobs: Iterable[Job]) -> None:
+        """All planned starts are taken back; the next pass plans anew."""
         for job in jobs:
-            self._unplace(job)
+            self._unplan(job)
         self._holders = []
         self.next_planned = FAR
 
     # -- the pass ----------------------------------------------------------------------------------
 
     def cycle(self, queue: JobQueue, now: Instant) -> list[Job]:
-        """Give places by the rule and return the jobs that start now, booked from now on and taken
-        out
-        of the queue. The profile must have been advanced to ``now``."""
-        if self._is_tighter or self.next_planned < now:
+        """Plan by the rule and return the jobs that start now, booked from now on and taken out of
+        the queue. The profile must have been advanced to ``now``.
+        """
+        if self._has_shrunk or self.next_planned < now:
             self._repair(queue.jobs, now)
         if not queue.jobs:
-            self._is_blocked = self._is_roomier = queue.is_reordered = False
+            self._is_blocked = self._has_grown = queue.is_reordered = False
             self.next_planned = FAR
             return []
         depth = self.rule.depth
@@ -177,7 +179,7 @@ class Backfill:
         if started:
             queue.take(started)
         queue.arrivals.clear()
-        queue.is_reordered = self._is_roomier = False
+        queue.is_reordered = self._has_grown = False
         times = self.profile.times
         self._same_until = times[1] if len(times) > 1 else FAR
         return started
@@ -185,15 +187,15 @@ class Backfill:
     # -- depth a number: FCFS, EASY and in between -------------------------------------------------
 
     def _plan_some(self, queue: JobQueue, now: Instant, depth: int) -> list[Job]:
-        """Places for the first, in rounds while one that moves leaves room for one before it, so
+        """Plan the first, in rounds while one that moves frees nodes for one before it, so
         that a second call has nothing to add; then whoever fits beside them.
         """
         jobs = queue.jobs
         started: list[Job] = []
-        may_differ = self._is_roomier or queue.is_reordered or not self._is_blocked
+        may_differ = self._has_grown or queue.is_reordered or not self._is_blocked
         if may_differ or now >= self._same_until or now >= self.next_planned:
             served = self._serve_heads(jobs, now, depth, started)
-            while self._has_left_room:
+            while self._has_moved_earlier:
                 jobs = [*self._holders, *jobs[served:]]
                 served = self._serve_heads(jobs, now, depth, started)
             fillers = jobs[served:]
@@ -204,21 +206,19 @@ class Backfill:
         return started
 
     def _serve_heads(self, jobs: list[Job], now: Instant, depth: int, started: list[Job]) -> int:
-        """Start from the head on, give the first ``depth`` that must wait a place; how many were
-        served.
-        """
+        """Start from the head on, plan the first ``depth`` that must wait; how many were served."""
         profile = self.profile
         holders = self._holders
         if holders and jobs[: len(holders)] != holders:
             for holder in holders:
-                self._unplace(holder)
+                self._unplan(holder)
             holders = []
         self._holders = []
         self.next_planned = FAR
-        self._is_blocked = self._has_left_room = False
+        self._is_blocked = self._has_moved_earlier = False
         for served, job in enumerate(jobs, start=1):
             if profile.names_nodes:
-                self._unplace(job)  # its nodes are chosen anew as well
+                self._unplan(job)  # its nodes are chosen anew as well
             planned = job.planned_start
             if planned is None:
                 start = profile.earliest_fit(job.nodes, job.limit_s, now)
@@ -227,7 +227,7 @@ class Backfill:
             else:
                 start = profile.earlier(job.nodes, job.limit_s, now, planned)
                 if start < planned and self._holders:
-                    self._has_left_room = True
+                    self._has_moved_earlier = True
             if start <= now and job.nodes <= self.idle:
                 self._start(job, now)
                 started.append(job)
@@ -235,7 +235,7 @@ class Backfill:
             if depth == 0:
                 self._is_blocked = True
                 return served
-            self._place(job, start)
+            self._plan_at(job, start)
             self._holders.append(job)
             if len(self._holders) >= depth:
                 self._is_blocked = True
@@ -243,8 +243,9 @@ class Backfill:
         return len(jobs)
 
     def _fill_gaps(self, fillers: Sequence[Job], now: Instant, started: list[Job]) -> None:
-        """Start whoever fits beside all that is booked, without moving it. Room only shrinks
-        meanwhile, so what was too long for so many nodes once is too long to the end of the pass.
+        """Start whoever fits beside all that is booked, without moving it. Availability only
+        shrinks meanwhile, so what was too long for so many nodes once is too long to the end of the
+        pass.
         """
         profile = self.profile
         free = profile.free
@@ -269,7 +270,7 @@ class Backfill:
                     refused[nodes] = limit_s
                     continue
                 profile.book(nodes, now, end)
-                job.room_until = end
+                job.booked_until = end
                 self.idle -= nodes
                 started.append(job)
                 availability = min(free[0], self.idle)
@@ -280,18 +281,18 @@ class Backfill:
 
     def _plan_all(self, queue: JobQueue, now: Instant) -> list[Job]:
         jobs = queue.jobs
-        if not self.rule.keeps_places and (self._is_roomier or queue.is_reordered):
-            self._deal_again(jobs, now)
+        if not self.rule.keeps_planned_starts and (self._has_grown or queue.is_reordered):
+            self._replan(jobs, now)
         else:
-            if self._is_roomier:
-                moved = self._compression.run(self.profile, jobs, now, self._find_place)
+            if self._has_grown:
+                moved = self._compression.run(self.profile, jobs, now, self._plan_start)
                 self.next_planned = min(self.next_planned, moved)
             arrivals = queue.arrivals
             if queue.is_reordered and len(arrivals) > 1:
                 arrivals = sorted(arrivals, key=lambda job: queue.order.key(job, now))
             for job in arrivals:
                 if job.planned_start is None:
-                    self._find_place(job, now)
+                    self._plan_start(job, now)
         if self.next_planned > now:
             return []
         started: list[Job] = []
@@ -308,20 +309,20 @@ class Backfill:
         self.next_planned = earliest
         return started
 
-    def _find_place(self, job: Job, now: Instant) -> None:
-        """A place for a job that has none; it stays without when it can never fit."""
+    def _plan_start(self, job: Job, now: Instant) -> None:
+        """Plan a job that is not planned; it stays so when it can never fit."""
         start = self.profile.earliest_fit(job.nodes, job.limit_s, now)
         if start is not None:
-            self._place(job, start)
+            self._plan_at(job, start)
 
-    def _deal_again(self, jobs: Iterable[Job], now: Instant) -> None:
-        self.give_up_all(jobs)
+    def _replan(self, jobs: Iterable[Job], now: Instant) -> None:
+        self.drop_all_planned_starts(jobs)
         for job in jobs:
-            self._find_place(job, now)
+            self._plan_start(job, now)
 
-    # -- places ------------------------------------------------------------------------------------
+    # -- planned starts ----------------------------------------------------------------------------
 
-    def _place(self, job: Job, start: Instant) -> None:
+    def _plan_at(self, job: Job, start: Instant) -> None:
         """Book ``[start, start + limit)`` for a waiting job, instead of what it holds."""
         if start < self.next_planned:
             self.next_planned = start
@@ -336,7 +337,7 @@ class Backfill:
         if job.promised_start is None or start < job.promised_start:
             job.promised_start = start
 
-    def _unplace(self, job: Job) -> None:
+    def _unplan(self, job: Job) -> None:
         planned = job.planned_start
         if planned is not None:
             end = planned + job.limit_s
@@ -345,7 +346,7 @@ class Backfill:
             job.planned_start = None
 
     def is_missed(self, job: Job, now: Instant) -> bool:
-        """True when the job's place is over, or so long overdue that it is planned anew (a
+        """True when the job's planned time is over, or so long overdue that it is planned anew (a
         suspended site, nodes that are still in use past a limit).
         """
         planned = job.planned_start
@@ -354,10 +355,10 @@ class Backfill:
         return planned + job.limit_s <= now or planned < now - self.rule.late_start_max_s
 
     def _start(self, job: Job, now: Instant) -> None:
-        """Turn a place that is due into room from now on.
+        """Book a job that starts from now on, instead of from its planned start.
 
-        A cycle that comes late (a busy daemon) must not cost the job its place: it starts at once
-        and keeps the whole limit if the room allows, else the end of its place.
+        A cycle that comes late (a busy daemon) must not cost the job its turn: it starts at once
+        and keeps the whole limit if that fits, else its planned end.
         """
         profile = self.profile
         nodes, limit_s, planned = job.nodes, job.limit_s, job.planned_start
@@ -367,25 +368,25 @@ class Backfill:
         elif planned == now:
             job.planned_start = None
         else:
-            self._unplace(job)
+            self._unplan(job)
             if not profile.fits(nodes, now, end):
                 end = planned + limit_s
             profile.book(nodes, now, end)
-        job.room_until = end
+        job.booked_until = end
         self.idle -= nodes
 
     def _repair(self, jobs: Sequence[Job], now: Instant) -> None:
-        """Give up places that were missed, and others until nothing waiting is booked where room is
-        missing, then place those jobs again in their order.
+        """Give up planned starts that were missed, and others until nothing waiting is booked where
+        nodes are missing, then plan those jobs again in their order.
 
-        The only way a place ever gets later: nodes failed, a running job was allowed past its
-        limit, or the site started nothing for a while.
+        The only way a planned start ever gets later: nodes failed, a running job was allowed past
+        its limit, or the site started nothing for a while.
         """
         profile = self.profile
         moved = []
-        keeps_others = self.rule.keeps_places and self.rule.depth is None
-        gives_up_all = self._is_tighter and not keeps_others
-        short = profile.shortages() if self._is_tighter and keeps_others else []
+        keeps_others = self.rule.keeps_planned_starts and self.rule.depth is None
+        drops_all = self._has_shrunk and not keeps_others
+        short = profile.shortages() if self._has_shrunk and keeps_others else []
         for job in reversed(jobs):
             planned = job.planned_start
             if planned is None:
@@ -394,14 +395,14 @@ class Backfill:
             is_in_the_way = any(
                 start < end and (until is None or until > planned) for start, until, _ in short
             )
-            if gives_up_all or is_in_the_way or self.is_missed(job, now):
-                self._unplace(job)
-                self.room_appeared(max(planned, now), end)
+            if drops_all or is_in_the_way or self.is_missed(job, now):
+                self._unplan(job)
+                self.availability_grew(max(planned, now), end)
                 moved.append(job)
                 short = profile.shortages() if short else short
         self._holders = [job for job in self._holders if job.planned_start is not None]
         if self.rule.depth is None:
             for job in reversed(moved):
-                self._find_place(job, now)
-        self._is_roomier = self._is_roomier or self._is_tighter
-        self._is_tighter = False
+                self._plan_start(job, now)
+        self._has_grown = self._has_grown or self._has_shrunk
+        self._has_shrunk = False

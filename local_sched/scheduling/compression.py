@@ -1,21 +1,21 @@
-"""Compression: after room has appeared each waiting job, in turn, moves to its earliest place; none
-gets later.
+"""Compression: after nodes have come free each waiting job, in turn, moves to its earliest start;
+none gets later.
 
 The plain loop searches the whole plan for every job. Two facts, neither of which changes an answer,
 spare part of that:
 
 1. A job that could not start earlier when it was last measured still cannot, unless a second that
-   was in its way has gained room since. So only the *loose stretch* is looked at, the hull of all
-   that became free, and not at all by jobs that need more nodes than any second of it has.
-2. A move only books and gives back what old and new place do not share
+   was in its way has gained free nodes since. So only the *loose stretch* is looked at, the hull of
+   all that became free, and not at all by jobs that need more nodes than any second of it has.
+2. A move only books and gives back what old and new time do not share
    (``AvailabilityProfile.move``).
 
-A move leaves room behind. Later jobs of the pass see it at once, earlier ones in the next pass, as
+A move frees nodes. Later jobs of the pass see that at once, earlier ones in the next pass, as
 in the plain loop: published schedulers agree on that to the last job, so it is kept exactly.
 
 A long queue would still cost a search for each job (0.3 ms each with 10,000 jobs planned), so a
 pass may be bounded: then the first jobs and a part of the others, taken in turn, are searched for,
-and the rest are only asked whether they can start now. Nobody's place gets later by that; the far
+and the rest are only asked whether they can start now. Nobody's start gets later by that; the far
 end of the plan is a few cycles less tight.
 
 Tried and left out, because it gained nothing on the logs: remembering demands that were found to
@@ -49,7 +49,7 @@ class Compression:
         self._turn = 0
         """Position in the queue where the next bounded pass takes up the jobs behind the first."""
 
-    def room_appeared(self, start: Instant, end: Instant) -> None:
+    def availability_grew(self, start: Instant, end: Instant) -> None:
         """Nodes came free in ``[start, end)`` ahead of plan."""
         if start < end:
             if start < self._loose_from:
@@ -62,15 +62,15 @@ class Compression:
         profile: AvailabilityProfile,
         jobs: Sequence[Job],
         now: Instant,
-        find_place: Callable[[Job, Instant], None],
+        plan_start: Callable[[Job, Instant], None],
     ) -> Instant:
-        """One pass over the queue in order. Returns the earliest new place, ``FAR`` when nobody
+        """One pass over the queue in order. Returns the earliest new start, ``FAR`` when nobody
         moved.
 
-        ``find_place`` is called for jobs that have none.
+        ``find_place`` is called for jobs that are not planned.
         """
         if profile.names_nodes:
-            return self._choose_anew(profile, jobs, now, find_place)
+            return self._choose_anew(profile, jobs, now, plan_start)
         searched, others = self._share_out(jobs)
         loose_from, loose_until = max(self._loose_from, now), self._loose_until
         left_from, left_until = FAR, -FAR
@@ -80,7 +80,7 @@ class Compression:
         for job in searched:
             planned = job.planned_start
             if planned is None:
-                find_place(job, now)
+                plan_start(job, now)
                 continue
             nodes = job.nodes
             if nodes > peak or planned <= loose_from:
@@ -100,8 +100,8 @@ class Compression:
             loose_from, loose_until = min(loose_from, left_from), max(loose_until, left_until)
             peak = max(peak, left_peak)
         if others:
-            self.room_appeared(left_from, left_until)
-            return min(earliest, self._start_at_once(profile, others, now, find_place))
+            self.availability_grew(left_from, left_until)
+            return min(earliest, self._start_at_once(profile, others, now, plan_start))
         self._loose_from, self._loose_until = left_from, left_until
         return earliest
 
@@ -110,16 +110,16 @@ class Compression:
         profile: AvailabilityProfile,
         jobs: Sequence[Job],
         now: Instant,
-        find_place: Callable[[Job, Instant], None],
+        plan_start: Callable[[Job, Instant], None],
     ) -> Instant:
-        """The plain loop, where bookings keep their nodes: each job gives up place and nodes and
-        takes the earliest place and the lowest nodes, also when its start stays."""
+        """The plain loop, where bookings keep their nodes: each job gives up start and nodes and
+        takes the earliest start and the lowest nodes, also when its start stays."""
         for job in jobs:
             if job.planned_start is not None:
                 end = job.planned_start + job.limit_s
                 profile.unbook(job.nodes, job.planned_start, end)
                 job.planned_start = None
-            find_place(job, now)
+            plan_start(job, now)
         return min(
             (job.planned_start for job in jobs if job.planned_start is not None), default=FAR
         )
@@ -140,7 +140,7 @@ class Compression:
         profile: AvailabilityProfile,
         jobs: Sequence[Job],
         now: Instant,
-        find_place: Callable[[Job, Instant], None],
+        plan_start: Callable[[Job, Instant], None],
     ) -> Instant:
         """Move to ``now`` whoever fits there beside all the others; a test each, no search."""
         availability = profile.free_at(now)
@@ -148,7 +148,7 @@ class Compression:
         for job in jobs:
             planned = job.planned_start
             if planned is None:
-                find_place(job, now)
+                plan_start(job, now)
                 availability = profile.free_at(now)
                 continue
             nodes = job.nodes
@@ -157,7 +157,7 @@ class Compression:
             end = now + job.limit_s
             if profile.fits(nodes, now, end if end < planned else planned):
                 profile.move(nodes, job.limit_s, planned, now)
-                self.room_appeared(planned if planned > end else end, planned + job.limit_s)
+                self.availability_grew(planned if planned > end else end, planned + job.limit_s)
                 job.planned_start = job.promised_start = moved = now
                 availability = profile.free_at(now)
         return moved

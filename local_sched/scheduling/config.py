@@ -19,7 +19,7 @@ class SchedulerMode(enum.StrEnum):
 
     RUNNING = "running"
     SUSPENDED = "suspended"
-    """Jobs are accepted, none is started; those that had places keep them."""
+    """Jobs are accepted, none is started; those that had a planned start keep it."""
     STOPPED = "stopped"
     """Neither accepted nor started; running jobs go on."""
 
@@ -82,8 +82,8 @@ class SchedulerConfig:
 
     order: QueueOrder = FIRST_COME
     backfill: BackfillRule = field(default_factory=BackfillRule)
-    """The default gives every job a place and keeps it: the paper's promise to queued jobs in its
-    strongest form (Catalina's RESERVATION_DEPTH=None)."""
+    """The default gives every job a planned start and keeps it: the paper's promise to queued jobs
+    in its strongest form (Catalina's RESERVATION_DEPTH=None)."""
     limits: JobLimits = field(default_factory=JobLimits)
     services: Mapping[str, QualityOfService] = field(default_factory=dict)
     """Qualities of service by name. Where there are any, no job may ask for another."""

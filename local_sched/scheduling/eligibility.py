@@ -1,8 +1,8 @@
 """Step 5 of the cycle: which waiting jobs may be planned at all, and why the others may not.
 
-A job over a cap gives up its place and is passed over, so that it blocks nobody; it comes back into
-its turn as soon as the cap allows. Nothing is done, and nothing costs time, where no cap is set and
-nobody is on hold."""
+A job over a cap gives up its planned start and is passed over, so that it blocks nobody; it comes
+back into its turn as soon as the cap allows. Nothing is done, and nothing costs time, where no cap
+is set and nobody is on hold."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def sort_out(pool: ResourcePool, allowance: Allowance | None, now: Instant) -> N
     was_aside = {job.sequence for job in aside}
     for job in passed_over:
         if job.sequence not in was_aside:
-            pool.backfill.give_up_place(job)
+            pool.backfill.drop_planned_start(job)
     back = [job for job in eligible if job.sequence in was_aside]
     for job in back:
         job.reason = WaitReason.NEW

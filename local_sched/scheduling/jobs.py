@@ -41,6 +41,7 @@ class Job:
 
     __slots__ = (
         "account",
+        "booked_until",
         "bound_to",
         "class_name",
         "deadline",
@@ -58,7 +59,6 @@ class Job:
         "promised_start",
         "reason",
         "reservation_id",
-        "room_until",
         "sequence",
         "spec",
         "started_at",
@@ -93,11 +93,12 @@ class Job:
         self.state = JobState.QUEUED
         self.reason = WaitReason.NEW
         self.planned_start: Instant | None = None
-        """While waiting: its place in the plan, booked in the profile; ``None``: it has none."""
+        """While waiting: its start in the plan, booked in the profile; ``None``: it has none."""
         self.promised_start: Instant | None = None
-        """Earliest place it was ever told; a promise where places are kept, else a forecast."""
+        """Earliest start it was ever told; a promise where planned starts are kept, else a
+        forecast."""
         self.started_at: Instant | None = None
-        self.room_until: Instant = 0
+        self.booked_until: Instant = 0
         """While running: end of what is booked for it, its limit plus any extension."""
         self.ended_at: Instant | None = None
         self.exit_code: int | None = None
@@ -106,13 +107,13 @@ class Job:
         self.bound_to: tuple[str, ...] = ()
         """Reservations it may run in; empty: the open queue."""
         self.reservation_id = ""
-        """Reservation it runs inside; its room is the reservation's, not booked again."""
+        """Reservation it runs inside; its nodes are booked by the reservation, not again."""
         self.is_booked = True
-        """While running: its room is in the profile on its own account; false inside a
+        """While running: its time is booked in the profile on its own account; false inside a
         reservation.
         """
         self.watch_at: Instant = 0
-        """When the scheduler looks next whether it is past its room."""
+        """When the scheduler looks next whether it is past the time booked for it."""
         self.is_held = False
         self.priority_boost = 0
         """Administrator's addend to the priority (Catalina's local admin term)."""

@@ -1,5 +1,5 @@
-"""Running jobs and the end of their room: who is past it, who is told to stop, whose nodes are
-booked on.
+"""Running jobs and the end of what is booked for them: who is past it, who is told to stop, whose
+nodes are booked on.
 
 A job counts as there until its end is reported, whatever its limit says. At its limit it is stopped
 if somebody else is promised its nodes, otherwise after a grace (Catalina's MAXJOBOVERRUN). From the
@@ -37,19 +37,19 @@ class LimitWatch:
         """Heap of (``watch_at``, rank, job); may name jobs that are over."""
         self.is_needed = not rule.trusts_limits
         self.next_at: Instant = FAR
-        """No running job is past its room before this (a lower bound, cheap to ask)."""
+        """No running job is past its booked time before this (a lower bound, cheap to ask)."""
 
     def add(self, job: Job) -> None:
-        """A job has started; its room is known."""
+        """A job has started; its booked time is known."""
         if self.is_needed:
-            until = job.room_until
+            until = job.booked_until
             job.watch_at = until
             heappush(self._due, (until, job.sequence, job))
             if until < self.next_at:
                 self.next_at = until
 
     def next_due(self) -> Instant:
-        """When a running job reaches the end of its room, exactly; ``FAR`` when none does."""
+        """When a running job reaches the end of its booked time; ``FAR`` when none does."""
         due = self._due
         while due:
             watched_at, _, job = due[0]
@@ -70,18 +70,18 @@ class LimitWatch:
             _, rank, job = heappop(self._due)
             if self._is_to_stop(job, now):
                 stops.append(job)
-            if now > job.room_until:
+            if now > job.booked_until:
                 self._book_on(job, now)
-            job.watch_at = max(job.room_until, now + 1)
+            job.watch_at = max(job.booked_until, now + 1)
             heappush(self._due, (job.watch_at, rank, job))
 
     def take_over(self, job: Job, now: Instant, stops: list[Job]) -> None:
         """A job whose reservation ended under it: it keeps its nodes if nobody else was promised
         them meanwhile, and is stopped otherwise."""
-        job.room_until = max(job.room_until, now + 1)
-        if not self._pools[job.class_name].profile.fits(job.nodes, now, job.room_until):
+        job.booked_until = max(job.booked_until, now + 1)
+        if not self._pools[job.class_name].profile.fits(job.nodes, now, job.booked_until):
             stops.append(job)
-        self._book(job, now, job.room_until)
+        self._book(job, now, job.booked_until)
         self.add(job)
 
     def _is_to_stop(self, job: Job, now: Instant) -> bool:
@@ -92,18 +92,18 @@ class LimitWatch:
             reservation = self._reservation_jobs.book.reservations.get(job.reservation_id)
             return reservation is None or now >= reservation.end
         profile = self._pools[job.class_name].profile
-        return not profile.fits(job.nodes, max(now, job.room_until), now + self._rule.step_s)
+        return not profile.fits(job.nodes, max(now, job.booked_until), now + self._rule.step_s)
 
     def _book_on(self, job: Job, now: Instant) -> None:
-        """Extend the room of a job that is past its own by one step."""
+        """Extend the booked time of a job that is past its own by one step."""
         until = now + self._rule.step_s
         if not job.is_booked:
             reservation = self._reservation_jobs.book.reservations.get(job.reservation_id)
             if reservation is not None and reservation.state.is_live and now < reservation.end:
-                job.room_until = min(until, reservation.end)
+                job.booked_until = min(until, reservation.end)
                 return
         self._book(job, now, until)
-        job.room_until = until
+        job.booked_until = until
 
     def _book(self, job: Job, now: Instant, until: Instant) -> None:
         """Take the nodes out of the plan, promised or not; the job is the queue's from now on."""
@@ -115,4 +115,4 @@ class LimitWatch:
         pool.profile.withdraw(job.nodes, now, until)
         if pool.drains.are_any:
             pool.drains.occupied(job.node_mask, until, now)
-        pool.backfill.room_vanished()
+        pool.backfill.availability_shrank()

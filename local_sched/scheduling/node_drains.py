@@ -5,7 +5,7 @@ out of the count like any other, and that alone would not do: whoever starts bef
 after its begin must get other nodes, and whether enough of those are idle then no count can tell.
 So the nodes *drain*::
 
-    count    |        drain        |     reservation     |
+count    |        drain        |     reservation     |
              drain_from          start                  end
 
 From ``drain_from``, the longest limit of any job before the start, the named nodes are out of the
@@ -18,8 +18,8 @@ counted twice, and idle nodes that drain may be used by jobs that end in time (`
 
 A reservation that was there before may leave too little for the whole drain. Then it begins later
 for some nodes; until then they are like any others, since nothing else can start that would run
-past the moment where room is short. That is sound only while what leaves no room ends before the
-start, so the other case is refused (``fixed_nodes``)."""
+past the moment where nodes are short. That is sound only while what leaves none free ends before
+the start, so the other case is refused (``fixed_nodes``)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class NodeDrains:
         self.are_any = False
         """True where there is a drain to think of; almost never, and asked in every cycle."""
         self._busy_until: dict[int, Instant] = {}
-        """Node -> end of the room of the job on it; only nodes of these drains."""
+        """Node -> end of the booked time of the job on it; only nodes of these drains."""
         self._down = 0
 
     def __contains__(self, reservation_id: object) -> bool:
@@ -116,7 +116,7 @@ class NodeDrains:
         self.settle(now)
 
     def settle(self, now: Instant) -> None:
-        """Bring every drain to what its nodes do, as far as there is room."""
+        """Bring every drain to what its nodes do, as far as nodes are free."""
         for drain in self:
             self._excuse(drain, now)
             if now >= drain.start:
@@ -173,7 +173,7 @@ class NodeDrains:
         return min(drain.start, wanted)
 
     def _extend(self, drain: NodeDrain, nodes: list[int], wanted: Instant, kept: Instant) -> None:
-        """Let as many of the nodes as there is room for drain from ``wanted`` on, the others from
+        """Let as many of the nodes as can be spared drain from ``wanted`` on, the others from
         later on.
         """
         profile = self._profile

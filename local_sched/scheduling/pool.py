@@ -7,7 +7,8 @@ count allows a start, that many nodes are idle then. The names are bits of one i
 Nodes that drain for a reservation of named nodes are out of the count (``node_drains``), so the
 plan does not use them. Jobs that are over before the reservation begins may: after each pass, those
 that still wait are asked in the order of the queue, and one that fits wholly on idle nodes of a
-drain and ends in time starts there. It gives up its own place for it; nobody else's changes.
+drain and ends in time starts there. It gives up its own planned start for it; nobody else's
+changes.
 """
 
 from __future__ import annotations
@@ -98,16 +99,17 @@ class ResourcePool:
             raise InputError(
                 f"class {name!r} has {profile.capacity} nodes and {len(node_names)} node names"
             )
-        if shortpool is not None and rule.depth is None and rule.keeps_places:
+        if shortpool is not None and rule.depth is None and rule.keeps_planned_starts:
             raise InputError(
-                f"class {name!r}: a shortpool moves with time, so places cannot be promises",
-                hint="give the class a reservation depth, or let it deal places anew",
+                f"class {name!r}: a shortpool moves with time, so a planned start is no promise",
+                hint="give the class a reservation depth, or let it plan anew in each pass",
             )
         self.name = name
         self.shortpool = None if shortpool is None else ShortpoolBlock(shortpool)
         self.features = frozenset(features)
         self.profile = profile
-        """Shared with the site's calendar: running jobs, places and reservations in one sum."""
+        """Shared with the site's calendar: running jobs, planned starts and reservations in one
+        sum."""
         self.queue = JobQueue(order)
         self.backfill = Backfill(profile, rule)
         self.nodes = None if node_names is None else NodeNames(node_names)
@@ -115,7 +117,7 @@ class ResourcePool:
         self.drains = NodeDrains(profile)
         """Nodes that reservations of named nodes need, and their drains."""
         self.set_aside: list[Job] = []
-        """Waiting jobs on hold or over a cap: they hold no place and block nobody."""
+        """Waiting jobs on hold or over a cap: they have no planned start and block nobody."""
         self.has_new_holds = False
         """True when a job was put on hold or let go since the last cycle."""
 
@@ -163,29 +165,29 @@ class ResourcePool:
         )
         if mask is None:
             return False
-        self.backfill.give_up_place(job)
+        self.backfill.drop_planned_start(job)
         drains.occupied(mask, end, now)
         if not profile.fits(job.nodes, now, end):
             if planned is not None:
-                self.backfill.keep_place(job, planned)
+                self.backfill.keep_planned_start(job, planned)
             drains.vacated(mask, now)
             return False
         self.queue.remove(job)
         profile.book(job.nodes, now, end)
-        job.room_until, job.node_mask = end, mask
+        job.booked_until, job.node_mask = end, mask
         names.idle &= ~mask
         return True
 
     def _move_shortpool(self, block: ShortpoolBlock, now: Instant) -> None:
         """Let the block follow time; the queue is planned anew behind it."""
-        self.backfill.give_up_all(self.queue.jobs)
+        self.backfill.drop_all_planned_starts(self.queue.jobs)
         block.move(self.profile, now)
         self.queue.is_reordered = True
 
     def admit_account(self, account: str, now: Instant) -> None:
         """Take the block away for a search by an entitled account; put it back for anybody else's.
 
-        Until the next cycle, which moves it anyway; booking what was found needs the room. Drains
+        Until the next cycle, which moves it anyway; booking what was found needs the nodes. Drains
         come before anybody's search as well.
         """
         if self.drains.are_any:
@@ -199,9 +201,9 @@ class ResourcePool:
             block.move(self.profile, now)
 
     def plan_of_queue(self, now: Instant) -> tuple[AvailabilityProfile, dict[str, Instant]]:
-        """A place for every queued job, on a copy: the room left then, and the starts by job id.
+        """A start for every queued job, on a copy: what is free then, and the starts by job id.
 
-        A place that has long been missed (a suspended site) is no place any more.
+        A start that was missed long ago (a suspended site) counts as none.
         """
         profile = self.profile.copy()
         profile.advance(now)
@@ -225,8 +227,8 @@ class ResourcePool:
         return profile, starts
 
     def displace(self, nodes: int, start: Instant, end: Instant) -> list[Job]:
-        """Give up places, the last in the queue first, until ``nodes`` are free in ``[start,
-        end)``.
+        """Give up planned starts, the last in the queue first, until ``nodes`` are free in
+        ``[start, end)``.
         """
         displaced = []
         for job in reversed(self.queue.jobs):
@@ -234,7 +236,7 @@ class ResourcePool:
                 break
             planned = job.planned_start
             if planned is not None and planned < end and planned + job.limit_s > start:
-                self.backfill.give_up_place(job)
+                self.backfill.drop_planned_start(job)
                 job.promised_start = None
                 displaced.append(job)
         return displaced[::-1]
@@ -251,11 +253,11 @@ class ResourcePool:
     # -- names -------------------------------------------------------------------------------------
 
     def choose_nodes(self, job: Job, now: Instant) -> int | None:
-        """Idle nodes for a job whose room is known, lowest first; ``None``: too few of those that
+        """Idle nodes for a job whose end is known, lowest first; ``None``: too few of those that
         it may have.
 
         A job inside a reservation may have nodes that drain, if it ends in time: what was promised
-        before the drain began is kept wherever there is room.
+        before the drain began is kept wherever nodes are free.
         """
         names, drains = self._named_nodes(), self.drains
         if not drains.are_any:
@@ -263,7 +265,7 @@ class ResourcePool:
         own = drains.own(job.reservation_id) if job.reservation_id else None
         if own is not None:
             return lowest_bits(names.idle & own, job.nodes)
-        barred = drains.barred(now, job.room_until)
+        barred = drains.barred(now, job.booked_until)
         found = lowest_bits(names.idle & ~barred & ~drains.closed(now), job.nodes)
         if found is None and job.reservation_id:
             found = lowest_bits(names.idle & ~barred, job.nodes)
@@ -278,10 +280,10 @@ class ResourcePool:
         names.idle &= ~mask
         job.node_mask = mask
         if self.drains.are_any:
-            self.drains.occupied(mask, job.room_until, now)
+            self.drains.occupied(mask, job.booked_until, now)
 
     def give_back_nodes(self, job: Job, now: Instant) -> None:
-        """A job is over; its room was given back before."""
+        """A job is over; its booked time was given back before."""
         self._named_nodes().give_back(job.node_mask)
         if self.drains.are_any:
             self.drains.vacated(job.node_mask, now)
@@ -313,14 +315,14 @@ class ResourcePool:
 
     def begin_drain(self, drain: NodeDrain, running: Iterable[Job], now: Instant) -> None:
         """Jobs are kept off the nodes of a reservation that is in the profile."""
-        jobs = [(job.node_mask, job.room_until) for job in running if job.class_name == self.name]
+        jobs = [(job.node_mask, job.booked_until) for job in running if job.class_name == self.name]
         self.drains.add(drain, jobs, self._named_nodes().down, now)
-        self.backfill.room_vanished()
+        self.backfill.availability_shrank()
 
     def end_drain(self, reservation_id: str, now: Instant) -> None:
         """The reservation of named nodes is over or cancelled."""
         self.drains.drop(reservation_id)
-        self.backfill.room_appeared(now, FAR)
+        self.backfill.availability_grew(now, FAR)
 
     @property
     def nodes_up(self) -> int:
@@ -333,7 +335,7 @@ class ResourcePool:
         if job in self.set_aside:
             self.set_aside.remove(job)
         else:
-            self.backfill.give_up_place(job)
+            self.backfill.drop_planned_start(job)
             self.queue.remove(job)
 
     def node_down(self, name: str, now: Instant) -> int:
@@ -346,7 +348,7 @@ class ResourcePool:
             self.profile.advance(now)
             self.profile.withdraw(1, now, None)
             self.drains.failed(names.down, now)
-            self.backfill.room_vanished()
+            self.backfill.availability_shrank()
         return bit
 
     def node_up(self, name: str, now: Instant) -> int:
@@ -358,7 +360,7 @@ class ResourcePool:
             self.profile.advance(now)
             self.profile.unbook(1, now, None)
             self.drains.failed(names.down, now)
-            self.backfill.room_appeared(now, FAR)
+            self.backfill.availability_grew(now, FAR)
         return bit
 
     def _named_nodes(self) -> NodeNames:
@@ -367,7 +369,7 @@ class ResourcePool:
         return self.nodes
 
     def validate(self, running: Sequence[Job]) -> None:
-        """Assert that names agree with running jobs and every place is within the queue."""
+        """Assert that names agree with running jobs and every planned start is a queued job's."""
         self.profile.validate()
         if self.nodes is not None:
             used = 0

@@ -26,9 +26,9 @@ class Explanation:
     reason: str
     """One sentence; empty for a job that runs or is over."""
     planned_start: Instant | None = None
-    """Place in the plan, or the forecast of a job that holds none."""
+    """As planned, or the forecast of a job that has no planned start."""
     is_promised: bool = False
-    """True when the place is booked and can only become earlier."""
+    """True when the start is booked and can only become earlier."""
     jobs_before: int = 0
     """Jobs of the same class that are served first."""
     priority_terms: dict[str, float] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillWindow:
-    """Room for a job that starts now: ``nodes`` nodes for ``duration_s`` seconds."""
+    """What is free for a job that starts now: ``nodes`` nodes for ``duration_s`` seconds."""
 
     resource_class: str
     nodes: int
@@ -46,7 +46,7 @@ class BackfillWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueuePlace:
+class QueueEntry:
     """Where a waiting job stands among those that wait for the same nodes."""
 
     job: Job
@@ -78,7 +78,7 @@ class NodeCount:
 
 
 def why(scheduler: LocalScheduler, job_id: str, now: Instant) -> Explanation:
-    """The place and the reason of a job that is waiting, running or still remembered."""
+    """The planned start and the reason of a job that is waiting, running or still remembered."""
     job = scheduler.waiting.get(job_id)
     if job is None:
         known = scheduler.running.get(job_id) or scheduler.finished.get(job_id)
@@ -96,7 +96,7 @@ def why(scheduler: LocalScheduler, job_id: str, now: Instant) -> Explanation:
         state=job.state,
         reason=str(waiting_reason(scheduler, job)),
         planned_start=starts.get(job_id),
-        is_promised=job.planned_start is not None and pool.backfill.rule.keeps_places,
+        is_promised=job.planned_start is not None and pool.backfill.rule.keeps_planned_starts,
         jobs_before=order.index(job),
         priority_terms=dict(terms(job, now)) if terms is not None else {},
     )
@@ -141,7 +141,8 @@ def estimate(
 def backfill_windows(
     scheduler: LocalScheduler, class_name: str, now: Instant
 ) -> list[BackfillWindow]:
-    """What could start now without moving anybody's place, widest first (Catalina's show_bf)."""
+    """What could start now without moving anybody's planned start, widest first (Catalina's
+    show_bf)."""
     profile = scheduler.free_after_queue(class_name, now)
     windows = []
     steps = profile.steps()
@@ -159,28 +160,28 @@ def backfill_windows(
     return windows
 
 
-def service_order(scheduler: LocalScheduler, now: Instant) -> list[QueuePlace]:
+def service_order(scheduler: LocalScheduler, now: Instant) -> list[QueueEntry]:
     """Everything that waits: class by class as it would be served, then what is bound to
     reservations. O(n log n); no plan is made for it.
     """
-    places = []
+    entries = []
     for pool in scheduler.pools.values():
         terms = pool.queue.order.terms
         aside, arrivals = frozenset(pool.set_aside), frozenset(pool.queue.arrivals)
         for position, job in enumerate(pool.in_order(now), start=1):
-            places.append(
-                QueuePlace(
+            entries.append(
+                QueueEntry(
                     job=job,
                     position=position,
                     reason=_reason(scheduler, job, aside, arrivals),
                     terms={} if terms is None else terms(job, now),
                 )
             )
-    places += [
-        QueuePlace(job=job, position=0, reason=job.reason, terms={})
+    entries += [
+        QueueEntry(job=job, position=0, reason=job.reason, terms={})
         for job in scheduler.reservation_jobs.waiting.values()
     ]
-    return places
+    return entries
 
 
 def node_counts(scheduler: LocalScheduler, now: Instant) -> list[NodeCount]:

@@ -2,14 +2,14 @@
 running.
 
 A reservation's nodes are booked by the calendar. A job bound to it runs on those nodes and books
-nothing of its own, so a full reservation never takes room from the queue twice. Two bindings, as
+nothing of its own, so a full reservation never takes nodes from the queue twice. Two bindings, as
 Catalina has them:
 
 * job -> reservations: the job runs in one of these and nowhere else;
 * reservation -> jobs: only these jobs may use the reservation; without the list, its owner's bound
 jobs may.
 
-A job of the open queue that is on a reservation's list may use it as well and keeps its place in
+A job of the open queue that is on a reservation's list may use it as well and keeps its rank in
 the queue until then. Unbound jobs of the owner do not flow in by themselves, as Catalina let them:
 a trip's leg must find its nodes idle."""
 
@@ -97,11 +97,11 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class InsideStart:
-    """A job that starts inside a reservation now, until ``room_until`` at the latest."""
+    """A job that starts inside a reservation now, until ``booked_until`` at the latest."""
 
     job: Job
     reservation_id: str
-    room_until: Instant
+    booked_until: Instant
 
 
 class ReservationJobs:

@@ -112,12 +112,12 @@ class LocalScheduler:
         del self.running[job_id]
         pool = self.pools[job.class_name]
         if job.is_booked:
-            profile, until, backfill = pool.profile, job.room_until, pool.backfill
+            profile, until, backfill = pool.profile, job.booked_until, pool.backfill
             profile.advance(now)
             if until > now:
                 profile.unbook(job.nodes, now, until)
             backfill.idle += job.nodes
-            backfill.room_appeared(now, until)
+            backfill.availability_grew(now, until)
         else:
             self.reservation_jobs.job_ended(job)
         if pool.nodes is not None:
@@ -144,7 +144,7 @@ class LocalScheduler:
         return job
 
     def restore_running(
-        self, job: Job, room_until: Instant, reservation_id: str, node_names: Iterable[str]
+        self, job: Job, booked_until: Instant, reservation_id: str, node_names: Iterable[str]
     ) -> None:
         """After a restart: a job that had started before. ``started_at`` is set; called before the
         first cycle, when the profile holds reservations and other running jobs alone."""
@@ -154,13 +154,13 @@ class LocalScheduler:
         self._submitted += 1
         job.sequence = self._submitted
         job.state = JobState.RUNNING
-        job.room_until = room_until
+        job.booked_until = booked_until
         job.reservation_id = reservation_id
         job.is_booked = not reservation_id
         if pool.nodes is not None:
             job.node_mask = pool.nodes.take_named(node_names)
-        if job.is_booked and room_until > pool.profile.origin:
-            pool.profile.withdraw(job.nodes, job.started_at, room_until)
+        if job.is_booked and booked_until > pool.profile.origin:
+            pool.profile.withdraw(job.nodes, job.started_at, booked_until)
         pool.backfill.idle -= job.nodes
         self.running[job.job_id] = job
         self.usage.job_submitted(job)
@@ -176,9 +176,9 @@ class LocalScheduler:
         self.pools[job.class_name].has_new_holds = True
 
     def displace(self, class_name: str, nodes: int, start: Instant, end: Instant) -> list[Job]:
-        """Waiting jobs give up their places, the last in the queue first, until ``nodes`` are free
-        in ``[start, end)`` or no place is left to give up. Returns them in the order of the queue;
-        the next cycle plans them anew. Only the site's own reservations ask for this."""
+        """Waiting jobs give up their planned starts, the last in the queue first, until ``nodes``
+        are free in ``[start, end)`` or none is left to give up. Returns them in the order of the
+        queue; the next cycle plans them anew. Only the site's own reservations ask for this."""
         return self._pool(class_name).displace(nodes, start, end)
 
     # -- events in: bindings -----------------------------------------------------------------------
@@ -191,8 +191,8 @@ class LocalScheduler:
         self._join_queue(job, now)
 
     def resize_bound(self, job_id: str, nodes: int, limit_s: int) -> None:
-        """Another size for a job that waits for its reservation: it has no place in the queue that
-        could change with it. A job that does not wait for one is left alone."""
+        """Another size for a job that waits for its reservation: it has no planned start in the
+        queue that could change with it. A job that does not wait for one is left alone."""
         job = self.reservation_jobs.waiting.get(job_id)
         if job is not None:
             job.nodes, job.limit_s = nodes, limit_s
@@ -201,13 +201,13 @@ class LocalScheduler:
         """Only these jobs may use the reservation; none: its owner's bound jobs may."""
         self.reservation_jobs.bind(reservation_id, job_ids)
 
-    # -- events in: room and nodes -----------------------------------------------------------------
+    # -- events in: availability and nodes ---------------------------------------------------------
 
-    def room_changed(self, now: Instant) -> None:
-        """The calendar gave back room, wherever that is: the next cycle plans every queue anew, and
+    def availability_changed(self, now: Instant) -> None:
+        """The calendar freed nodes, whenever that is: the next cycle plans every queue anew, and
         nobody gets later."""
         for pool in self.pools.values():
-            pool.backfill.room_appeared(now, FAR)
+            pool.backfill.availability_grew(now, FAR)
             pool.queue.is_reordered = True
 
     def node_down(self, class_name: str, node_name: str, now: Instant) -> list[Job]:
@@ -260,10 +260,11 @@ class LocalScheduler:
 
         1. resources: the past is forgotten, every plan begins now
         2. overruns: jobs still there at the end of their limit are booked on, then stopped
-        3. running reservations: their jobs start inside them, without touching the queue's room
+        3. running reservations: their jobs start inside them, without touching what is free for the
+           queue
         4. priorities: a changing order is sorted anew
         5. eligibility: jobs on hold or over a cap are passed over, each with its reason
-        6. places of queued jobs, in order, up to the reservation depth, and backfill
+        6. planned starts of queued jobs, in order, up to the reservation depth, and backfill
         7. starts: nodes get their names, usage is counted
         """
         starts: list[Job] = []
@@ -291,7 +292,7 @@ class LocalScheduler:
     def _serve_reservations(self, now: Instant, starts: list[Job], stops: list[Job]) -> None:
         """Step 3: the nodes of reservations that are over, the jobs that outlived theirs, those
         that start inside, and what all of them leave idle."""
-        # After step 2: the room of a drain that ends now is for the queue, not for an overrun.
+        # After step 2: what a drain that ends now frees is for the queue, not for an overrun.
         self._follow_book(now)
         for job in self.reservation_jobs.outlived():
             self._limit_watch.take_over(job, now, stops)
@@ -305,13 +306,13 @@ class LocalScheduler:
         """Where reservations were made or are over, all is planned anew and their drains end."""
         if self._book_seen != self.reservation_jobs.book.changes:
             self._book_seen = self.reservation_jobs.book.changes
-            self.room_changed(now)
+            self.availability_changed(now)
             self.end_drains(now)
 
     def _start_inside(self, start: InsideStart, now: Instant, starts: list[Job]) -> None:
         job = start.job
         pool = self.pools[job.class_name]
-        job.reservation_id, job.room_until = start.reservation_id, start.room_until
+        job.reservation_id, job.booked_until = start.reservation_id, start.booked_until
         if pool.nodes is not None and pool.choose_nodes(job, now) is None:
             job.reservation_id, job.reason = "", WaitReason.NODES_BUSY
             return
@@ -339,7 +340,7 @@ class LocalScheduler:
         sort_out(pool, Allowance(self.config.limits, self.usage) if self._has_caps else None, now)
 
     def _start(self, pool: ResourcePool, jobs: Iterable[Job], now: Instant) -> None:
-        """Step 7: from waiting to running; their room is booked already."""
+        """Step 7: from waiting to running; their time is booked already."""
         for job in jobs:
             if pool.nodes is not None:
                 pool.take_nodes(job, now)
@@ -376,7 +377,8 @@ class LocalScheduler:
     def free_after_queue(
         self, class_name: str, now: Instant, account: str = ""
     ) -> AvailabilityProfile:
-        """Free room once every queued job has its place: where user-settable reservations are made.
+        """What is free once every queued job has its planned start: where user-settable
+        reservations are made.
 
         A copy. This is policy 1 of the paper, section 3: user-settable reservations are made only
         after all currently queued jobs are scheduled. ``account``: may be entitled to a shortpool.
@@ -387,10 +389,11 @@ class LocalScheduler:
     def plan_of_queue(
         self, class_name: str, now: Instant
     ) -> tuple[AvailabilityProfile, dict[str, Instant]]:
-        """A place for every queued job of a class, on a copy: the room left, the starts by job id.
+        """A start for every queued job of a class, on a copy: what is free then, the starts by job
+        id.
 
-        Jobs that hold no place (a small depth, a cap, an arrival since the last cycle) get one, in
-        order; jobs on hold, and those that can never fit, do not.
+        Jobs without a planned start (a small depth, a cap, an arrival since the last cycle) get
+        one, in order; jobs on hold, and those that can never fit, do not.
         """
         return self._pool(class_name).plan_of_queue(now)
 
@@ -409,7 +412,7 @@ class LocalScheduler:
             pool.validate([job for job in running if job.class_name == name])
         for job in waiting:
             assert job.state is JobState.QUEUED, f"{job} waits"
-            assert (job.job_id in bound) == bool(job.bound_to), f"{job} waits in one place"
+            assert (job.job_id in bound) == bool(job.bound_to), f"{job} waits in one queue"
         queued = sum(len(pool.queue) + len(pool.set_aside) for pool in self.pools.values())
         assert queued + len(bound) == len(waiting), "nobody is lost"
         assert sum(each.jobs_running for each in self.usage.users.values()) == len(running)

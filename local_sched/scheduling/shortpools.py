@@ -6,9 +6,10 @@ end within the latency run on the nodes as on any others; a longer job cannot ta
 because it would run into the block. An entitled account's reservation is searched for as if the
 block were not there.
 
-The block moves in every cycle, so places behind it cannot be promises: a class with a shortpool
-deals its places anew (EASY, or replan), as Catalina did in every iteration. Between two cycles it
-stands still: what its moving alone would allow is seen in the next one, whatever calls for that."""
+The block moves in every cycle, so planned starts behind it cannot be promises: a class with a
+shortpool plans anew in each pass (EASY, or replan), as Catalina did in every iteration. Between two
+cycles it stands still: what its moving alone would allow is seen in the next one, whatever calls
+for that."""
 
 from __future__ import annotations
 
@@ -55,8 +56,8 @@ class ShortpoolBlock:
         return 0 if self._booked is None else self._booked[0]
 
     def move(self, profile: AvailabilityProfile, now: Instant) -> None:
-        """Take the block to ``now + latency``. Waiting jobs must hold no places when this is
-        called.
+        """Take the block to ``now + latency``. Waiting jobs must have no planned starts when this
+        is called.
         """
         self.lift(profile)
         start = now + self.rule.latency_s

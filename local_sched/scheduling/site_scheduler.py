@@ -3,7 +3,7 @@ word that the calendar's slots were split.
 
 Calendar and queue share one profile for each resource class. Reservations are seen by themselves
 (``ReservationBook.changes``). A split of slots is no event of the book, so the queue has to be told
-before its cycle: room that reservations no longer touch may be used (calendar paper, section 2.3:
+before its cycle: time that reservations no longer touch may be used (calendar paper, section 2.3:
 backfilling when slots are divided).
 """
 
@@ -47,7 +47,7 @@ def site_scheduler(
 
 
 class SplitWatch:
-    """Between one calendar and the queue that shares its room."""
+    """Between one calendar and the queue that shares its nodes."""
 
     def __init__(self, slots: SlotKeeper, scheduler: LocalScheduler) -> None:
         self._slots = slots
@@ -56,11 +56,12 @@ class SplitWatch:
         """Splits that the queue knows of."""
 
     def look(self, now: Instant) -> bool:
-        """Before a cycle, after the calendar was told the time; True when there is room that nobody
-        knew of. Where it is does not matter: the queue is planned anew, and nobody gets later.
+        """Before a cycle, after the calendar was told the time; True when nodes are free that
+        nobody knew of. Where it is does not matter: the queue is planned anew, and nobody gets
+        later.
         """
         if self._slots.splits == self._seen:
             return False
         self._seen = self._slots.splits
-        self._scheduler.room_changed(now)
+        self._scheduler.availability_changed(now)
         return True

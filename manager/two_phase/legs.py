@@ -8,21 +8,16 @@ group, so that all of them come to the same end. It keeps no outcome for others.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
 
 from gridtravel.gridcore.booking.reservations import (
-    Acceptor,
     Reservation,
     ReservationEvent,
     ReservationState,
 )
-from gridtravel.gridcore.errors import GridError, UnavailableError
 from gridtravel.gridcore.ports import CalendarPort
 from gridtravel.gridcore.timing.instants import Instant
-from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.gridio.journal.contract import Ticket
-from gridtravel.gridio.sites.trip_voting import Votes
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.manager.book.decisions import CompositeCalendar
 from gridtravel.manager.book.events import GroupDecided, GroupEnded, ManagerEvent
@@ -106,35 +101,13 @@ class GroupLegs:
         await self._record(events, True).durable()
         self._carry_on()
 
+    async def durable(self) -> None:
+        """See ``LegBook``."""
+        await self._record((), True).durable()
+
     async def note_runs(self, reservation_id: str) -> None:
         """See ``LegBook``."""
         self._runs = {key: each for key, each in self._runs.items() if key in self._book.groups}
         leg = self.leg(reservation_id)
         if leg is not None and leg.request.trip is not None:
             self._runs[reservation_id] = leg.request.trip.instance
-
-
-def ways_to(acceptors: Sequence[Acceptor], connect: Connect) -> Mapping[str, Votes]:
-    """The acceptors' calendars. All of them count for a majority, also one to which there is no
-    way.
-    """
-    return {each.site: _way_to(each, connect) for each in acceptors}
-
-
-def _way_to(acceptor: Acceptor, connect: Connect) -> Votes:
-    try:
-        return connect(acceptor.site, acceptor.endpoint)
-    except GridError as fault:
-        log.warning("no way to the acceptor %s: %s", acceptor.site, fault)
-        return _OutOfReach(acceptor)
-
-
-class _OutOfReach:
-    """An acceptor whose address leads nowhere."""
-
-    def __init__(self, acceptor: Acceptor) -> None:
-        self._acceptor: Final = acceptor
-
-    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
-        """Silence."""
-        raise UnavailableError(f"no way to {self._acceptor.site} for {question.instance}")

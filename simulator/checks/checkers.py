@@ -110,7 +110,7 @@ def _state_of(agent: Any) -> dict[str, Any]:
         "tombstones": calendar.finished_at,
         "buried requests": calendar.tombstoned,
         "jobs": jobs.views,
-        "rooms of jobs": jobs.room_until,
+        "rooms of jobs": jobs.booked_until,
         "jobs inside": jobs.runs_inside,
         "bound jobs": jobs.bound_jobs,
         "bound reservations": jobs.bound_reservations,

@@ -26,6 +26,7 @@ from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridio.journal.memory import Disk, MemoryJournal, WriteStage
 from gridtravel.gridio.system.ids import SeededIds
+from gridtravel.simulator.grid.simulated_site import endpoint_of
 from gridtravel.simulator.kernel.network_wire import SimulatedConnection
 from gridtravel.simulator.kernel.processes import PointKind, SimulatedProcess, first_fault
 from gridtravel.simulator.kernel.virtual_clock import ClockStep, VirtualClock
@@ -33,7 +34,8 @@ from gridtravel.travel_agent.agent import TravelAgent
 from gridtravel.travel_agent.booking.amend import TripChange
 from gridtravel.travel_agent.choices import SearchChoice
 from gridtravel.travel_agent.log.events import TripOpened
-from gridtravel.travel_agent.log.trip_log import CODEC, TripStory
+from gridtravel.travel_agent.log.folders import StoredTrip
+from gridtravel.travel_agent.log.trip_log import CODEC, TripStory, story_of
 from gridtravel.travel_agent.sites.config import GridConfig, MachineEntry
 
 if TYPE_CHECKING:
@@ -101,10 +103,7 @@ class Told:
 
 def read_story(disk: Disk) -> TripStory:
     """What a trip's log says, whoever has it open."""
-    story = TripStory()
-    for record in disk.records:
-        story.tell(CODEC.decode(record))
-    return story
+    return story_of(disk.records)
 
 
 class TripDisks:
@@ -123,6 +122,16 @@ class TripDisks:
         """See ``TripJournals``."""
         self.disks[trip_id] = Disk()
         return self.open(trip_id)
+
+    def has(self, trip_id: str) -> bool:
+        """See ``TripJournals``."""
+        return trip_id in self.disks
+
+    def read(self, trip_id: str) -> StoredTrip:
+        """See ``TripJournals``."""
+        if trip_id not in self.disks:
+            raise NotFoundError(f"there is no trip {trip_id!r}")
+        return StoredTrip(records=tuple(self.disks[trip_id].records))
 
     def open(self, trip_id: str) -> MemoryJournal:
         """See ``TripJournals``."""
@@ -162,7 +171,7 @@ class SimulatedLaptop:
             zone=ZoneInfo("UTC"),
             search=plan.search,
             machines={
-                name: MachineEntry(machine=name, site=name, endpoint=f"{name}.example.org:7101")
+                name: MachineEntry(machine=name, site=name, endpoint=endpoint_of(name))
                 for name in sites
             },
         )

@@ -50,6 +50,11 @@ RESTART_AFTER_FAULT_S: Final = 3.0
 """A daemon that ended by itself is started again by its service manager."""
 
 
+def endpoint_of(site: str) -> str:
+    """Where a simulated site says that it is reached."""
+    return f"{site}.example.org:7101"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitePlan:
     """What a site is."""
@@ -219,6 +224,9 @@ class SimulatedSite:
         nodes = tuple(NodeDescription(name=f"{CLASS_NAME}-{i}") for i in range(plan.nodes))
         itself = Caller(subject=f"site:{plan.name}", role=Role.SITE, site=plan.name)
 
+        # A clock that is behind may stand before 1970 when the world begins.
+        card = self.frame.cards.issue(self.name, endpoint_of(self.name), max(0, self.clock.now()))
+
         def connect(site: str, endpoint: str) -> SiteConnection:
             return SimulatedConnection(self.frame.network, life, self.clock, site, itself)
 
@@ -237,6 +245,8 @@ class SimulatedSite:
             kill_grace_s=5.0,
             login_of=lambda subject: None,
             connect=connect,
+            cards=self.frame.cards,
+            own_card=lambda: card,
         )
 
     # -- for the checkers --------------------------------------------------------------------------

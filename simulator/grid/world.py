@@ -21,6 +21,7 @@ from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.jobs.job import JobSpec
 from gridtravel.gridio.sites.publishing import HEARTBEAT_S
+from gridtravel.gridio.trust.cards import SharedKeyCards
 from gridtravel.simulator.checks.checkers import check_quiet, check_travelled
 from gridtravel.simulator.checks.trip_checkers import check_told
 from gridtravel.simulator.grid.simulated_laptop import LaptopPlan, SimulatedLaptop
@@ -161,6 +162,7 @@ class World:
         self.loop = loop
         self.chance = Chance(plan.seed)
         self.event_log = EventLog(loop)
+        self.cards = SharedKeyCards(self.chance.child("cards").number().to_bytes(32, "big"))
         self.network = Network(loop, self.chance.child("net"), self.event_log, plan.conditions)
         self.sites = {each.name: types.site(each, self) for each in plan.sites}
         names = list(self.sites)

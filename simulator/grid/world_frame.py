@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from gridtravel.gridcore.trips.itineraries import Itinerary
+    from gridtravel.gridio.trust.cards import SharedKeyCards
     from gridtravel.simulator.kernel.chance import Chance
     from gridtravel.simulator.kernel.event_log import EventLog
     from gridtravel.simulator.kernel.network import Network
@@ -28,6 +29,8 @@ class WorldFrame(Protocol):
     chance: Chance
     event_log: EventLog
     network: Network
+    cards: SharedKeyCards
+    """In place of an authority, which a simulated grid has not."""
 
     def crash_point_of(self, party: str) -> CrashPoint | None:
         """Where the first life of ``party`` is to crash."""

@@ -20,6 +20,7 @@ from gridtravel.gridio.journal.memory import Disk, MemoryJournal
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.publishing import COALESCE_S
 from gridtravel.gridio.system.ids import SeededIds
+from gridtravel.gridio.trust.cards import SharedKeyCards
 from gridtravel.manager.book.decisions import ManagerRules
 from gridtravel.manager.calendar_manager import CalendarManager
 from gridtravel.manager.core import ManagerParts
@@ -135,6 +136,7 @@ class TreeManager:
             published_horizon_s=SITE_RULES.horizon_s,
             subject_of=lambda caller: caller.subject,
             connect=_no_way,
+            cards=SharedKeyCards(b"no trips here"),
             parent=None if self.parent is None else connect(self.parent),
             patience_s=world.shape.patience_s,
             keeper_rules=KeeperRules(silence_max_s=SILENCE_MAX_S + world.shape.stale_s),

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,12 @@ def _processes(place: Path) -> list[int]:
     return found
 
 
-def _start(place: Path, *options: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+@contextmanager
+def _demo(place: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """A demonstration. When the test fails meanwhile it is ended at once, and what it said on
+    standard error belongs to the failure.
+    """
+    demo = subprocess.Popen(
         [sys.executable, "-m", "gridtravel.travel_agent.cli.main", "demo", *options],
         cwd=CHECKOUT,
         env={**os.environ, "TMPDIR": str(place)},
@@ -64,6 +69,13 @@ def _start(place: Path, *options: str) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
+    with demo:
+        try:
+            yield demo
+        except BaseException as failure:
+            demo.kill()
+            failure.add_note(f"the demonstration said: {demo.communicate()[1]}")
+            raise
 
 
 def _gur(found: dict[str, Any], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -90,14 +102,13 @@ def test_the_demonstration_shows_what_it_promises(place: Path) -> None:
     """Two legs, booked whole, start together and come to the reference to the last bit; the kept
     grid serves its user until Ctrl-C; then nothing is left.
     """
-    with _start(place, "--keep", "--json") as demo:
+    with _demo(place, "--keep", "--json") as demo:
         assert demo.stdout is not None
         text = ""
         for line in demo.stdout:
             text += line
             if line == "}\n":
                 break
-        assert text, demo.communicate()[1]
         found = json.loads(text)
         assert found["faults"] == []
         assert found["verified"] is True
@@ -131,7 +142,7 @@ def test_interrupted_in_the_midst_it_leaves_nothing(
     """While daemons and tasks run, Ctrl-C, SIGTERM and even kill -9 end everything: supervisors and
     tasks too, which outlive a daemon.
     """
-    with _start(place) as demo:
+    with _demo(place) as demo:
         assert demo.stdout is not None
         assert any(line.startswith("The request:") for line in demo.stdout)
         assert len(_processes(place)) >= 1 + 1 + 3 + 2 * 3

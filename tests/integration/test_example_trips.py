@@ -18,7 +18,7 @@ from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
 from gridtravel.travel_agent.demo.grid import DemoGrid, demo_grid
 from gridtravel.travel_agent.demo.pictures import draw, render, simulate
-from tests.unit.test_picture_programs import read_png
+from tests.support.pictures import read_png
 
 pytestmark = [
     pytest.mark.integration,

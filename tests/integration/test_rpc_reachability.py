@@ -49,7 +49,7 @@ from tests.support.rpc_scenes import (
 pytestmark = pytest.mark.integration
 
 ONE_WAY_S = 0.2
-"""A satellite's road; making a connection with TLS takes several times as long."""
+"""A satellite's link; making a connection with TLS takes several times as long."""
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ async def test_a_daemon_that_stays_away_is_waited_for_once(
     await connection.close()
 
 
-async def test_a_long_road_is_waited_for(scene: Scene) -> None:
+async def test_a_slow_link_is_waited_for(scene: Scene) -> None:
     """A connection over the other side of the world takes a second to be made, and is."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -157,13 +157,13 @@ async def test_a_long_road_is_waited_for(scene: Scene) -> None:
         await asyncio.gather(carry(reader, far), carry(near, writer))
         ended.set()
 
-    road = await asyncio.start_server(welcome, "127.0.0.1", 0)
-    connection = GrpcSite(f"127.0.0.1:{road.sockets[0].getsockname()[1]}", scene.ada, site="lab")
+    link = await asyncio.start_server(welcome, "127.0.0.1", 0)
+    connection = GrpcSite(f"127.0.0.1:{link.sockets[0].getsockname()[1]}", scene.ada, site="lab")
     assert (await connection.calendar.describe()).site == "lab"
     await connection.close()
     await asyncio.wait_for(ended.wait(), RAW_DEADLINE_S)
-    road.close()
-    await road.wait_closed()
+    link.close()
+    await link.wait_closed()
 
 
 async def test_server_that_speaks_no_tls(scene: Scene) -> None:

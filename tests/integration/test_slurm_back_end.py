@@ -18,8 +18,9 @@ from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.resource_managers.base import EndReason, OutputStream, TaskEventKind
 from gridtravel.local_sched.resource_managers.slurm import SLURM_JOB, SlurmResourceManager
 from gridtravel.local_sched.resource_managers.slurm_commands import SlurmCommands
-from gridtravel.local_sched.resource_managers.supervised.task_records import FENCE
+from gridtravel.local_sched.resource_managers.supervised.task_records import ENDED, FENCE
 from tests.support.batch_worlds import real_system
+from tests.support.host_tasks import until
 from tests.support.resource_manager_worlds import NODES, Listener, SlurmWorld, read_all
 
 pytestmark = pytest.mark.integration
@@ -79,6 +80,31 @@ async def test_administrator_cancels_the_job(world: SlurmWorld, slurm_conf: Path
     await listener.next()
     slurm(slurm_conf, "scancel", slurm(slurm_conf, "squeue", "-h", "-t", "RUNNING", "-o", "%i"))
     ended = await listener.next()
+    assert (ended.kind, ended.reason) == (TaskEventKind.ENDED, EndReason.STOPPED)
+
+
+@pytest.mark.parametrize("is_daemon_there", [True, False])
+async def test_a_cancelled_job_whose_task_ends_well_is_no_success(
+    world: SlurmWorld, slurm_conf: Path, tmp_path: Path, is_daemon_there: bool
+) -> None:
+    """Slurm signals the processes of a job one after the other, so a task may end with a good exit
+    code before its supervisor hears of it. It was stopped nevertheless, also for a daemon that was
+    away meanwhile.
+    """
+    order = replace(world.order("j1"), script="trap 'exit 0' TERM\nsleep 600 & wait\n")
+    await world.manager.launch(order)
+    listener = Listener(world)
+    await listener.next()
+    (slurm_id,) = slurm(slurm_conf, "squeue", "-h", "-t", "RUNNING", "-o", "%i").split()
+    if is_daemon_there:
+        slurm(slurm_conf, "scancel", slurm_id)
+        ended = await listener.next()
+    else:
+        await world.manager.close()
+        slurm(slurm_conf, "scancel", slurm_id)
+        await until(lambda: any(tmp_path.rglob(ENDED)))
+        await world.reopen()
+        (ended,) = await world.manager.recover()
     assert (ended.kind, ended.reason) == (TaskEventKind.ENDED, EndReason.STOPPED)
 
 

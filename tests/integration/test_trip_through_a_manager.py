@@ -46,11 +46,13 @@ async def test_all_come_to_the_same_end_without_the_laptop(tree: Tree, is_decide
     """
     start = CLOCK.now() + HOUR_S * (2 if is_decided else 4)
     name = f"trip-{is_decided}"
+    async with tree.as_ada("gamma") as gamma:
+        card = (await gamma.calendar.describe()).card
     trip = TripRef(
         trip_id=name,
         leg="north",
         participants=("north", "gamma"),
-        acceptors=(Acceptor(site="gamma", endpoint=f"127.0.0.1:{tree.ports['gamma']}"),),
+        acceptors=(Acceptor(site="gamma", endpoint=f"127.0.0.1:{tree.ports['gamma']}", card=card),),
         ends_at=start + 600,
     )
 

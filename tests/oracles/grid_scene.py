@@ -40,6 +40,7 @@ from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import Clock, SystemClock
 from gridtravel.gridio.system.ids import RandomIds, SeededIds
 from gridtravel.gridio.system.notify import RecordingNotifier
+from gridtravel.gridio.trust.cards import SharedKeyCards
 from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.catalina import shell
 from gridtravel.local_sched.catalina.session import Session, session_on
@@ -154,6 +155,8 @@ def built_agent(
             kill_grace_s=1.0,
             login_of=login_of,
             connect=connect,
+            cards=CARDS,
+            own_card=lambda: CARDS.issue(name, f"{name}.example.org:7101", 0),
             limits=LIMITS,
             maintenance=MaintenanceRules(),
             notifier=RecordingNotifier(),
@@ -180,8 +183,12 @@ def built_manager(
             published_horizon_s=PUBLISHED_S,
             subject_of=lambda caller: caller.subject,
             connect=no_way,
+            cards=CARDS,
         )
     )
+
+
+CARDS: Final = SharedKeyCards(b"the authority of the scene")
 
 
 class GridScene:

@@ -25,7 +25,7 @@ from gridtravel.agents.journal.events import (
     NodesFixed,
     NoticeGiven,
     NumbersGiven,
-    PlacesTold,
+    PlannedStartsTold,
     ReservationBound,
     StandingDeclared,
     StandingSkipped,
@@ -146,7 +146,7 @@ AT_A_SITE: Final[tuple[object, ...]] = (
     JobBound(job_id="4.alpha", reservation_ids=("alpha.4", "alpha.6")),
     JobHeld(job_id="4.alpha", is_held=True, by_admin=True, at=NOW),
     JobBoosted(job_id="4.alpha", points=70, at=NOW),
-    PlacesTold(places=(("4.alpha", NOW + 900),)),
+    PlannedStartsTold(places=(("4.alpha", NOW + 900),)),
     JobAccepted(job_id="5.alpha", owner="bob", spec=replace(some.LEAST_SPEC, request_id="k"),
                 at=NOW, class_name="fat"),
     *(

@@ -36,7 +36,7 @@ def state_of_agent(agent: NodeAgent, now: int) -> dict[str, Any]:
         "ids given": [calendar.ids_given, jobs.ids_given],
         "free room": {name: plain(profile.steps()) for name, profile in calendar.free.items()},
         "jobs": plain(jobs.views),
-        "rooms of jobs": plain(jobs.room_until),
+        "rooms of jobs": plain(jobs.booked_until),
         "jobs inside": plain(jobs.runs_inside),
         "jobs of reservations": plain(jobs.bound_jobs),
         "reservations of jobs": plain(jobs.bound_reservations),

@@ -63,7 +63,7 @@ class FixedWorld:
         """The job that is to fill each reservation without names."""
         self.places: dict[str, int] = {}
         self.ends: dict[str, int] = {}
-        self.keeps = config.backfill.keeps_places and config.backfill.depth is None
+        self.keeps = config.backfill.keeps_planned_starts and config.backfill.depth is None
         self.has_failures = has_failures
 
     def do(self, step: tuple[Any, ...]) -> None:
@@ -123,7 +123,7 @@ class FixedWorld:
         site.now += 1
         for job in list(site.scheduler.running.values()):
             assert job.started_at is not None
-            if site.now >= min(job.started_at + self.ends[job.job_id], job.room_until):
+            if site.now >= min(job.started_at + self.ends[job.job_id], job.booked_until):
                 site.end(job)
         self.cycle()
 

@@ -29,7 +29,7 @@ CONFIGS = {
     "conservative": SchedulerConfig(overrun=OVERRUN),
     "easy": SchedulerConfig(overrun=OVERRUN, backfill=BackfillRule(depth=1)),
     "depth-2": SchedulerConfig(overrun=OVERRUN, backfill=BackfillRule(depth=2)),
-    "replan": SchedulerConfig(overrun=OVERRUN, backfill=BackfillRule(keeps_places=False)),
+    "replan": SchedulerConfig(overrun=OVERRUN, backfill=BackfillRule(keeps_planned_starts=False)),
     "priority": SchedulerConfig(overrun=OVERRUN, order=by_priority(PriorityRule(nodes_full=NODES))),
     "limited": SchedulerConfig(overrun=OVERRUN, limits=JobLimits(limit_max_s=20)),
     "capped": SchedulerConfig(
@@ -151,7 +151,7 @@ class Chaos:
         if job.reservation_id:
             reservation = self.site.calendar.reservations[job.reservation_id]
             assert reservation.start <= self.site.now < reservation.end
-            assert job.room_until <= reservation.end
+            assert job.booked_until <= reservation.end
         else:
             assert not job.bound_to, "a bound job runs inside and nowhere else"
             assert not job.is_held

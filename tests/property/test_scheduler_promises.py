@@ -47,7 +47,7 @@ class World:
         self.reservations: list[Reservation] = []
         self.places: dict[str, int] = {}
         self.ends: dict[str, int] = {}
-        self.keeps = config.backfill.keeps_places and config.backfill.depth is None
+        self.keeps = config.backfill.keeps_planned_starts and config.backfill.depth is None
 
     def do(self, step: tuple[Any, ...]) -> None:
         """One step of a history, then a cycle, then every check."""

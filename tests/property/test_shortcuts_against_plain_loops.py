@@ -173,7 +173,7 @@ def an_order(rank: Rank, jobs: Sequence[TraceJob], *, is_fixed: bool = True) -> 
     case=cases(),
     order=ranks(may_change=True),
     fillers=st.one_of(st.none(), ranks(may_change=False)),
-    keeps_places=st.booleans(),
+    keeps_planned_starts=st.booleans(),
 )
 @FEWER
 def test_every_depth_and_order_is_its_plain_form(
@@ -182,7 +182,7 @@ def test_every_depth_and_order_is_its_plain_form(
     case: tuple[int, list[TraceJob]],
     order: tuple[Rank, bool],
     fillers: tuple[Rank, bool] | None,
-    keeps_places: bool,
+    keeps_planned_starts: bool,
 ) -> None:
     """Also orders in which newcomers go in front, and those that change with time, where it counts
     when one looks.
@@ -190,10 +190,10 @@ def test_every_depth_and_order_is_its_plain_form(
     procs, jobs = case
     rank, is_fixed = order
     filler_rank = None if fillers is None else fillers[0]
-    rule = PlainRule(depth, keeps_places or depth is not None, rank, filler_rank)
+    rule = PlainRule(depth, keeps_planned_starts or depth is not None, rank, filler_rank)
     backfill = BackfillRule(
         depth=depth,
-        keeps_places=rule.keeps_places,
+        keeps_planned_starts=rule.keeps_planned_starts,
         fillers=None if filler_rank is None else an_order(filler_rank, jobs),
         compression_jobs_max=None,
     )
@@ -288,7 +288,7 @@ class Watched(Chaos):
             list(self.starts),
             self.stops,
             {job.job_id: job.planned_start for job in scheduler.waiting.values()},
-            {job.job_id: job.room_until for job in scheduler.running.values()},
+            {job.job_id: job.booked_until for job in scheduler.running.values()},
         )
 
 
@@ -327,9 +327,9 @@ class TrustingNothing(Watched):
             pool.has_new_holds = pool.drains.are_any = True
             backfill._is_blocked = False
             backfill._same_until = backfill.next_planned = -FAR
-            backfill._compression.room_appeared(now, FAR)
-            if backfill.rule.depth is not None or not backfill.rule.keeps_places:
-                backfill.room_appeared(now, FAR)
+            backfill._compression.availability_grew(now, FAR)
+            if backfill.rule.depth is not None or not backfill.rule.keeps_planned_starts:
+                backfill.availability_grew(now, FAR)
                 queue.is_reordered = True
             if queue.order.is_fixed:
                 assert queue.jobs == sorted(queue.jobs, key=lambda job: queue.order.key(job, now))

@@ -94,7 +94,7 @@ def test_a_laptop_lost_after_the_decision_leaves_a_whole_trip() -> None:
     the outcome out among themselves when the holds' lifetimes end.
     """
     whole = live(one_trip())
-    votes_heard = 9  # three answers each to Inquire, Reserve and Vote
+    votes_heard = 12  # three answers each to Describe, Inquire, Reserve and Vote
     point = CrashPoint(party=LAPTOP, kind=PointKind.RECEIVED, number=votes_heard)
     record = clean(one_trip(crashes=(PlannedCrash(at=point, back_after_s=None),)))
     assert whole.event_log.messages["Vote"] < record.event_log.messages["Vote"]

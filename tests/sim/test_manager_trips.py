@@ -11,7 +11,6 @@ from typing import cast
 import pytest
 
 from gridtravel.gridcore.booking.reservations import (
-    Acceptor,
     Reservation,
     ReservationState,
     TripLeg,
@@ -21,6 +20,7 @@ from gridtravel.gridcore.errors import NotFoundError
 from gridtravel.gridcore.trips.trip_consensus import Outcome, Phase, VoteQuestion
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.trip_voting import TravellersVoting
+from tests.support.cards import an_acceptor
 from tests.support.child_site import ChildSite
 from tests.support.keeper_scenes import FakeAcceptor, some_acceptors
 from tests.support.manager_world import SOON, World, a_wish, a_world, held
@@ -45,7 +45,7 @@ Others = dict[str, FakeAcceptor]
 
 def a_trip() -> TripRef:
     """One leg at the manager, three at sites that keep the outcome."""
-    acceptors = tuple(Acceptor(site=name, endpoint=f"{name}:1") for name in KEEPERS)
+    acceptors = tuple(an_acceptor(name) for name in KEEPERS)
     sites = {"ocean": "north", **{name: name for name in KEEPERS}}
     return TripRef(
         trip_id="trip-1",

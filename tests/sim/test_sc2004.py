@@ -26,7 +26,7 @@ from gridtravel.travel_agent.choices import SearchChoice
 from gridtravel.travel_agent.metajob_file.reader import read_metajob_file
 from tests.support.metajob_builders import PACIFIC, SC2004
 
-FILE = Path(__file__).resolve().parents[1] / "golden" / "sc2004_metajob.gur"
+FILE = Path(__file__).resolve().parents[1] / "support" / "metajobs" / "sc2004_metajob.gur"
 NODES = {"datastar655": 158, "sdsc-ia64": 128, "purduesp": 2}
 EVENING = SC2004 - 10 * 3600
 """21:00 Pacific time, 8 November 2004."""

@@ -59,6 +59,7 @@ class FakeCalendarPort:
             millicredits_per_node_hour=0,
             software="fake",
             login=self._caller.login,
+            card=self._site.card,
         )
 
     async def inquire(self, requests: Sequence[ReservationRequest]) -> list[Availability | Decline]:

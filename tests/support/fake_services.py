@@ -28,6 +28,7 @@ from gridtravel.gridio.sites.trip_keeping import Proposers, TripAcceptor
 from gridtravel.gridio.sites.trip_voting import Votes
 from gridtravel.gridio.system.clock import Clock
 from tests.support.builders import a_calendar
+from tests.support.cards import card_of
 from tests.support.fake_calendar_port import FakeCalendarPort
 from tests.support.fake_site_port import FakeSitePort
 
@@ -52,6 +53,8 @@ class FakeSite:
         self.output: dict[str, bytes] = {}
         self.bound: dict[str, tuple[str, ...]] = {}
         self.subscribers = 0
+        self.card = card_of(name)
+        """Where others reach it; empty: nowhere."""
         """Streams that are open now."""
         self.registers = TripRegisters(name)
         self.beside: dict[str, FakeSite] = {}

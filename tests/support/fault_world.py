@@ -38,6 +38,7 @@ from gridtravel.gridio.system.clock import ManualClock
 from gridtravel.gridio.system.ids import SeededIds
 from gridtravel.gridio.system.notify import RecordingNotifier
 from gridtravel.travel_agent.agent import TravelAgent
+from gridtravel.travel_agent.log.folders import StoredTrip
 from gridtravel.travel_agent.log.trip_log import JournaledTripLog, TripStory
 from gridtravel.travel_agent.metajob_file.reader import parse_metajob
 from gridtravel.travel_agent.sites.config import GridConfig, MachineEntry
@@ -119,8 +120,10 @@ class FaultWorld:
 
     # -- the laptop --------------------------------------------------------------------------------
 
-    def laptop(self) -> TravelAgent:
-        """The travel agent in a new process, on the disk that there is."""
+    def laptop(self, **settings: Any) -> TravelAgent:
+        """The travel agent in a new process, on the disk that there is. ``settings``: of its user's
+        list of machines.
+        """
         self._lives += 1
         self.is_dead = False
         machines = {
@@ -132,6 +135,7 @@ class FaultWorld:
             credential_folder=Path("none"),
             zone=ZoneInfo("UTC"),
             machines={each.machine: each for each in machines.values()},
+            **settings,
         )
         return TravelAgent(
             config,
@@ -187,6 +191,16 @@ class FaultWorld:
         """A journal on a new disk."""
         self.disks[trip_id] = Disk()
         return self.open(trip_id)
+
+    def has(self, trip_id: str) -> bool:
+        """Whether there is a disk for it."""
+        return trip_id in self.disks
+
+    def read(self, trip_id: str) -> StoredTrip:
+        """What is on the disk."""
+        if trip_id not in self.disks:
+            raise NotFoundError(f"no trip {trip_id}")
+        return StoredTrip(records=tuple(self.disks[trip_id].records))
 
     def open(self, trip_id: str) -> Journal:
         """The journal on the disk that is there."""

@@ -9,7 +9,7 @@ from typing import Any
 from gridtravel.agents.journal.events import TripEvent
 from gridtravel.agents.trips.site_trips import SiteTrips
 from gridtravel.gridcore.booking.calendars import Calendar
-from gridtravel.gridcore.booking.reservations import Acceptor, TripRef
+from gridtravel.gridcore.booking.reservations import TripRef
 from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.trips.trip_consensus import (
     AcceptorAnswer,
@@ -19,15 +19,17 @@ from gridtravel.gridcore.trips.trip_consensus import (
     answer_vote,
 )
 from gridtravel.gridio.sites.background import BackgroundTasks
+from gridtravel.gridio.sites.neighbours import Neighbours
 from gridtravel.gridio.sites.trip_voting import TripVoting
 from gridtravel.gridio.system.clock import ManualClock
+from tests.support.cards import CARDS, an_acceptor
 
 NAMES = ("a", "b", "c")
 TRIP = TripRef(
     trip_id="trip-1",
     leg="lab",
     participants=NAMES,
-    acceptors=tuple(Acceptor(site=name, endpoint=f"{name}:1") for name in NAMES),
+    acceptors=tuple(an_acceptor(name) for name in NAMES),
     ends_at=1000,
 )
 
@@ -110,7 +112,7 @@ def a_keeper(
     trips = SiteTrips(
         calendar,
         clock,
-        connect,
+        Neighbours(calendar.site, CARDS, connect, clock),
         BackgroundTasks(),
         own_port=own_port,
         record=record,

@@ -13,7 +13,6 @@ from gridtravel.agents.maintenance_rules import MaintenanceRules
 from gridtravel.agents.node_agent import NodeAgent
 from gridtravel.agents.ports.site_port import SiteEndpoint
 from gridtravel.agents.trips.port_pool import PortPool
-from gridtravel.agents.trips.site_trips import Connect
 from gridtravel.gridcore.booking.calendar_rules import CalendarRules, ResourceClass
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.reservations import ReservationRequest
@@ -24,6 +23,7 @@ from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridio.journal.memory import Disk, MemoryJournal
 from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.clock import ManualClock
 from gridtravel.gridio.system.notify import RecordingNotifier
 from gridtravel.local_sched.accounts.account_files import AccountFiles
@@ -36,6 +36,7 @@ from gridtravel.local_sched.scheduling.backfill import BackfillRule
 from gridtravel.local_sched.scheduling.config import SchedulerConfig
 from gridtravel.local_sched.scheduling.shortpools import Shortpool
 from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
+from tests.support.cards import CARDS, card_of
 
 KENNETH = Caller(subject="login:kenneth", login="kenneth", accounts=("kenneth",))
 ROOT = Caller(subject="login:root", login="root", accounts=("root",), role=Role.ADMIN)
@@ -106,6 +107,8 @@ class MaintenanceWorld:
                 kill_grace_s=1.0,
                 login_of=lambda subject: None,
                 connect=self._connect,
+                cards=CARDS,
+                own_card=lambda: card_of(self.name),
                 maintenance=self._rules,
                 notifier=self.mail,
             )
@@ -125,7 +128,7 @@ class MaintenanceWorld:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
         await self.agent.maintenance.close()
-        await self.agent.post.close()
+        await self.agent.notice_sender.close()
         await self.agent.parts.resource_manager.close()
         self.agent.parts.journal.close()
 
@@ -189,7 +192,7 @@ class MaintenanceWorld:
 
     async def mailed(self) -> list[str]:
         """Subjects of all mails, when all are out."""
-        await self.agent.post.drained()
+        await self.agent.notice_sender.drained()
         return [each.subject for each in self.mail.notices]
 
 

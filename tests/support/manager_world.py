@@ -31,6 +31,7 @@ from gridtravel.manager.core import ManagerParts
 from gridtravel.manager.shadows.children import Child
 from gridtravel.manager.shadows.keeper import KeeperRules
 from tests.support.builders import a_request
+from tests.support.cards import CARDS
 from tests.support.child_site import CHILD_RULES, ChildSite
 from tests.support.manager_network import Network, WorldConnection
 from tests.support.virtual_time import START, LoopClock
@@ -193,6 +194,7 @@ class World:
                 published_horizon_s=20_000,
                 subject_of=lambda caller: caller.subject,
                 connect=self.connect,
+                cards=CARDS,
                 keeper_rules=self.keeper_rules,
             )
         )

@@ -29,7 +29,7 @@ NOON_BEFORE: Final = 1_099_944_000
 """12:00 on 8 November 2004 in San Diego: the day before the paper's demonstration."""
 SC2004: Final = 1_100_012_400
 """07:00 on 9 November 2004 in San Diego."""
-PAPER_FILE: Final = Path(__file__).parents[1] / "golden" / "paper_metajob.gur"
+PAPER_FILE: Final = Path(__file__).parent / "metajobs" / "paper_metajob.gur"
 
 
 def machine(name: str = "datastar655", **changes: Any) -> MachineRequest:

@@ -21,7 +21,7 @@ class PlainRule(NamedTuple):
     """So many of the first jobs that must wait have a place, and the others fill gaps; ``None``:
     all have one.
     """
-    keeps_places: bool = True
+    keeps_planned_starts: bool = True
     """With places for all: after an end each waiting job in turn leaves its place and takes the
     earliest, and none gets later. Else all places are dealt again in order whenever anything
     happens.
@@ -40,7 +40,7 @@ PLAIN_RULES = {
     "easy": PlainRule(depth=1),
     "easy-sjbf": PlainRule(depth=1, filler_rank=shortest_first),
     "conservative": PlainRule(),
-    "replan": PlainRule(keeps_places=False),
+    "replan": PlainRule(keeps_planned_starts=False),
 }
 """By the name of the policy; a log knows no deadlines."""
 
@@ -72,7 +72,7 @@ class PlainPlans(PlainMachine):
         if self.rule.depth is not None:
             self._serve_first(self.rule.depth)
             return
-        if not self.rule.keeps_places:
+        if not self.rule.keeps_planned_starts:
             self.places = {}
         for each in self.queue:
             if is_roomier or each not in self.places:
@@ -112,7 +112,7 @@ class PlainPlans(PlainMachine):
         and places are promises, the last in the queue give way first, as far as too much is
         promised; else all give way. They are placed again in turn. True when there was any need.
         """
-        if stays_longer and (self.rule.depth is not None or not self.rule.keeps_places):
+        if stays_longer and (self.rule.depth is not None or not self.rule.keeps_planned_starts):
             self.places = {}
         given_up: list[int] = []
         for each in reversed([each for each in self.queue if each in self.places]):

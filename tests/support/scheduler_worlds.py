@@ -18,7 +18,7 @@ from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
 CONSERVATIVE = SchedulerConfig()
 EASY = SchedulerConfig(backfill=BackfillRule(depth=1))
 FCFS = SchedulerConfig(backfill=BackfillRule(depth=0))
-REPLAN = SchedulerConfig(backfill=BackfillRule(keeps_places=False))
+REPLAN = SchedulerConfig(backfill=BackfillRule(keeps_planned_starts=False))
 
 
 class SmallSite:

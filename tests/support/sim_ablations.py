@@ -191,7 +191,7 @@ ABLATIONS = [
     Ablation(
         "acceptors",
         rules=(ATOMIC,),
-        patches={(trip_context_module, "acceptors_of"): lambda destinations: ()},
+        patches={(trip_context_module, "acceptors_of"): lambda destinations, keepers: ()},
         worlds=lost_laptops,
     ),
     Ablation("durable before told", rules=(ACKNOWLEDGED,), types=_site_with(agent_type=HastyAgent)),

@@ -110,7 +110,7 @@ CHANGE_ABLATIONS = [
     Ablation(
         "acceptors of a change",
         rules=(ATOMIC,),
-        patches={(trip_context_module, "acceptors_of"): lambda destinations: ()},
+        patches={(trip_context_module, "acceptors_of"): lambda destinations, keepers: ()},
         worlds=lambda: lost_in_a_change(CHANGE),
     ),
     Ablation(

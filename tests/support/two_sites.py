@@ -19,6 +19,7 @@ from gridtravel.gridcore.ports import OutputChunk
 from gridtravel.gridio.rpc.inproc import InprocSite
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import ManualClock
+from tests.support.cards import card_of
 from tests.support.maintenance_world import KENNETH, MaintenanceWorld, a_wish
 
 NOW = 1_000
@@ -179,6 +180,7 @@ HANDOVER = Handover(
     leg="first",
     site="left",
     endpoint="left:7101",
+    card=card_of("left"),
     files=(HandedFile(source="field.dat", destination="in/field.dat"),),
 )
 

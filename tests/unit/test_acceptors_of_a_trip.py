@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
 
+from gridtravel.gridcore.booking.reservations import DeclineRule
 from gridtravel.gridcore.trips.metajobs import MachineRequest
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.travel_agent.sites.config import MachineEntry
-from gridtravel.travel_agent.sites.destinations import Destination, acceptors_of
+from gridtravel.travel_agent.sites.destinations import (
+    Destination,
+    acceptors_of,
+    without_keeper,
+)
 
 
 def to(*endpoints: str, is_manager: bool = False) -> dict[str, Destination]:
@@ -20,6 +26,7 @@ def to(*endpoints: str, is_manager: bool = False) -> dict[str, Destination]:
             connection=cast(SiteConnection, None),
             site=f"s{number}",
             endpoint=endpoint,
+            card="a card" if endpoint else None,
             is_manager=is_manager,
         )
         for number, endpoint in enumerate(endpoints)
@@ -42,7 +49,53 @@ def test_acceptors_can_be_asked_by_everybody(endpoints: tuple[str, ...], chosen:
     the traveller's log decides.
     """
     assert [each.site for each in acceptors_of(to(*endpoints))] == chosen
-    assert all(each.endpoint for each in acceptors_of(to(*endpoints)))
+    assert all(each.endpoint and each.card for each in acceptors_of(to(*endpoints)))
+
+
+@pytest.mark.parametrize("card", [None, ""])
+def test_a_site_without_a_card_keeps_no_outcome(card: str | None) -> None:
+    """Nobody would ask it: it did not answer, or it cannot say where it is reached."""
+    places = to("a:1", "b:1", "c:1")
+    places["s0"] = replace(places["s0"], card=card)
+    assert [each.site for each in acceptors_of(places)] == ["s1"]
+
+
+@pytest.mark.parametrize(
+    ("keepers", "chosen"),
+    [
+        ((), ["s0", "s1", "s2"]),
+        (("s1",), ["s1"]),
+        (("s3", "s1"), ["s1"]),
+        (("s3", "s1", "s2"), ["s1", "s2", "s3"]),
+        (("elsewhere", "s2"), ["s2"]),
+        (("elsewhere",), []),
+    ],
+)
+def test_keepers_are_chosen_among(keepers: tuple[str, ...], chosen: list[str]) -> None:
+    """Whoever the user lets keep the trip, in the order of its legs, an odd number of them."""
+    places = to("a:1", "b:1", "c:1", "d:1")
+    assert [each.site for each in acceptors_of(places, keepers)] == chosen
+    refusal = without_keeper(places, keepers)
+    assert (refusal is None) == bool(chosen)
+
+
+def test_a_refusal_for_want_of_a_keeper_says_what_would_pass() -> None:
+    """The sites that could keep it; or that there are none."""
+    refusal = without_keeper(to("a:1", "", "c:1"), ("s1", "elsewhere"))
+    assert refusal is not None
+    assert refusal.rule is DeclineRule.POLICY
+    assert "s1, elsewhere" in refusal.message
+    assert "keepers = ['s0'] would do" in refusal.message
+    refusal = without_keeper(to("", ""), ("s0",))
+    assert refusal is not None
+    assert "none of these sites can keep a trip" in refusal.message
+
+
+def test_a_trip_to_one_site_needs_no_keeper() -> None:
+    """Its own book is the outcome, and there is nobody else to trust."""
+    assert without_keeper(to("a:1"), ("elsewhere",)) is None
+    twice = {"one": to("a:1")["s0"], "two": to("a:1")["s0"]}
+    assert without_keeper(twice, ("elsewhere",)) is None
 
 
 def test_managers_keep_no_outcomes() -> None:

@@ -92,6 +92,7 @@ def a_destination(config: GridConfig, site: str, endpoint: str, *, has_agent: bo
         connection=agent.connection("c"),
         site=site,
         endpoint=endpoint,
+        card=endpoint and "a card",
         has_agent=has_agent,
     )
 

@@ -30,6 +30,7 @@ from gridtravel.local_sched.resource_managers.simulated import (
 from gridtravel.local_sched.scheduling.config import SchedulerConfig
 from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
 from tests.support.builders import a_request
+from tests.support.cards import CARDS
 
 KENNETH = Caller(subject="/O=lab/OU=users/CN=kenneth", login="kenneth")
 TOMBSTONE_S = 600
@@ -67,6 +68,7 @@ def an_agent(disk: Disk, clock: ManualClock, folder: Path) -> NodeAgent:
             kill_grace_s=1.0,
             login_of={KENNETH.subject: "kenneth"}.get,
             connect=nowhere,
+            cards=CARDS,
         )
     )
 

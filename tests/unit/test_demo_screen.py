@@ -23,7 +23,7 @@ def test_a_refused_trip_is_shown_with_its_reason(capsys: pytest.CaptureFixture[s
     screen.verdict(Outcome(itinerary=_declined()))
     shown = capsys.readouterr().out
     assert "declined: purdue is full" in shown
-    assert "WRONG: the trip did not come to a result" in shown
+    assert "WRONG: nothing was booked: purdue is full" in shown
 
 
 def test_a_result_without_sense_is_shown_and_not_believed(

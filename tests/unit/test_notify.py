@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gridtravel.agents.notices import PENDING_MAX, NoticePost
+from gridtravel.agents.notices import PENDING_MAX, NoticeSender
 from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridio.system.commands import run_site_command
 from gridtravel.gridio.system.notify import (
@@ -121,17 +121,17 @@ async def test_commands_end_in_time_and_tell_why_they_failed(tmp_path: Path) -> 
 async def test_the_post_never_holds_anybody_up() -> None:
     """A way that fails is logged; too many at a time are dropped; nobody's address is nobody."""
     kept = RecordingNotifier()
-    post = NoticePost(kept)
-    post.send_soon(Notice(to="", subject="s", text="t"))
+    sender = NoticeSender(kept)
+    sender.send_soon(Notice(to="", subject="s", text="t"))
     for _ in range(PENDING_MAX + 5):
-        post.send_soon(NOTICE)
-    await post.drained()
+        sender.send_soon(NOTICE)
+    await sender.drained()
     assert len(kept.notices) == PENDING_MAX
     kept.fault = UnavailableError("the server is out")
-    post.send_soon(NOTICE)
-    await post.drained()
-    post.send_soon(NOTICE)
-    await post.close()
+    sender.send_soon(NOTICE)
+    await sender.drained()
+    sender.send_soon(NOTICE)
+    await sender.close()
     await LogNotifier().send(NOTICE)
 
 

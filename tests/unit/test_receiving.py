@@ -17,6 +17,7 @@ from gridtravel.gridcore.jobs.handovers import HandedFile
 from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus
 from gridtravel.local_sched.scheduling.reservation_jobs import START_SLACK_S
+from tests.support.cards import card_of
 from tests.support.two_sites import (
     EVE,
     HANDOVER,
@@ -85,8 +86,10 @@ async def test_a_job_without_its_files_does_not_start(tmp_path: Path) -> None:
     ("change", "reason"),
     [
         ({"files": (HandedFile(source="other", destination="in"),)}, "left no file 'other'"),
-        ({"site": "elsewhere"}, "no trip that elsewhere takes part in"),
-        ({"endpoint": ""}, "nobody has said where left is reached"),
+        (
+            {"site": "elsewhere", "card": card_of("elsewhere")},
+            "no trip that elsewhere takes part in",
+        ),
         (
             {"files": (HandedFile(source="field.dat", destination="../out"),)},
             "is not a path within an area",
@@ -186,7 +189,7 @@ async def test_a_failure_goes_down_the_whole_chain(tmp_path: Path) -> None:
     async with two_sites(tmp_path) as grid:
         first, _ = await a_chain(grid)
         third = await grid.leg("left", "third", SECOND_START + 100)
-        behind = replace(HANDOVER, leg="second", site="right", endpoint="right:7101", files=())
+        behind = replace(HANDOVER, leg="second", site="right", card=card_of("right"), files=())
         job = await grid.job("left", third, handover=behind)
         await grid.pass_time(NOW + 50)
         await grid.left.desk().cancel_job(first)

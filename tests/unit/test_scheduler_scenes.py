@@ -105,7 +105,7 @@ def test_bound_job_runs_inside_its_reservation() -> None:
     assert why(site.scheduler, inside.job_id, 0).reason == str(WaitReason.RESERVATION_AHEAD)
     result = site.cycle(50)
     assert [job.job_id for job in result.starts] == [inside.job_id]
-    assert (inside.reservation_id, inside.room_until) == (reservation.reservation_id, 150)
+    assert (inside.reservation_id, inside.booked_until) == (reservation.reservation_id, 150)
     assert result.next_wakeup == 150
     assert [job.job_id for job in site.cycle(150).stops] == [inside.job_id]
 
@@ -188,7 +188,7 @@ def test_running_job_keeps_its_nodes_when_its_reservation_is_cancelled() -> None
     waiting = site.submit(4, 10)
     result = site.cycle()
     assert result.stops == []
-    assert (inside.room_until, waiting.planned_start) == (100, 100)
+    assert (inside.booked_until, waiting.planned_start) == (100, 100)
 
 
 def test_overrun_is_tolerated_only_while_nobody_needs_the_nodes() -> None:
@@ -357,7 +357,7 @@ def test_late_cycle_does_not_cost_a_job_its_place() -> None:
     site.now = 100
     site.end(site.scheduler.running["j1"])
     site.cycle(102)
-    assert (job.started_at, job.room_until) == (102, 150)
+    assert (job.started_at, job.booked_until) == (102, 150)
 
 
 def test_restored_jobs_occupy_what_they_occupied() -> None:

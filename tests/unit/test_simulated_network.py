@@ -23,6 +23,7 @@ from gridtravel.simulator.kernel.processes import CrashPoint, SimulatedProcess
 from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN, VirtualClock
 from gridtravel.simulator.kernel.virtual_loop import VirtualLoop, run_virtual
 from tests.support.builders import a_request
+from tests.support.cards import CARDS
 
 ADA = Caller(subject="/CN=ada", login="ada")
 
@@ -37,6 +38,7 @@ class Scene:
     def __post_init__(self) -> None:
         self.chance = Chance(7)
         self.event_log = EventLog(self.loop)
+        self.cards = CARDS
         self.network = Network(self.loop, self.chance, self.event_log, self.conditions)
         self.site = SimulatedSite(SitePlan(name="lab"), self)
         self.other = SimulatedSite(SitePlan(name="west", skew_s=5.0), self)

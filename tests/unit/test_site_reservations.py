@@ -253,7 +253,7 @@ def test_shortpool_is_there_for_entitled_accounts_alone() -> None:
 
 def test_shortpool_and_kept_places_contradict_each_other() -> None:
     """A block that moves with time cannot stand beside promises; senseless pools are refused."""
-    with pytest.raises(InputError, match="promises"):
+    with pytest.raises(InputError, match="shortpool"):
         SmallSite(shortpool=POOL)
     with pytest.raises(InputError):
         Shortpool(nodes=0, latency_s=1, duration_s=1)

@@ -80,6 +80,7 @@ def reached(job: Metajob, **endpoints: str) -> dict[str, Destination]:
             connection=cast(SiteConnection, None),
             site=f"{each.machine}-site",
             endpoint=endpoints.get(each.machine, ""),
+            card="a card" if each.machine in endpoints else None,
         )
         for each in job.machines
     }
@@ -114,7 +115,9 @@ def test_the_site_fetches_wherever_it_has_a_way() -> None:
         Handover(leg="s1", site="b-site", endpoint="", files=files),
         None,
     ]
-    assert [handover_of(job, trip, leg, places) for leg in trip.legs] == expected
+    found = [handover_of(job, trip, leg, places) for leg in trip.legs]
+    assert found == expected
+    assert [each and each.card for each in found] == [None, "a card", "", None]
     (line,) = input_lines(trip)
     assert "s3" in line
     assert "gur watch trip-1" in line

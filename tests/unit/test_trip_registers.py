@@ -19,6 +19,7 @@ from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.trips.registers import (
     CHECK_BEFORE_S,
     CLOCKS_APART_S,
+    REGISTERS_MAX,
     STRANGE_VOTES_MAX,
     QuestionKind,
     TripQuestion,
@@ -184,6 +185,14 @@ STRANGE = {
     "first commit": (question("t/1.n", Phase.ACCEPT, COMMIT), False),
     "another's ballot": (question("t/1.n", Phase.PREPARE), False),
     "settle": (question("t/1.n", Phase.SETTLE, ABORT), False),
+    "cancel": (question("t/1.n/cancel", Phase.ACCEPT, ABORT, Ballot(1, "z:r:1")), False),
+    "promise to cancel": (
+        question("t/1.n/cancel", Phase.PREPARE, ballot=Ballot(1, "z:r:1")),
+        False,
+    ),
+    "not ready": (question("t/1.n/ready/l", Phase.ACCEPT, ABORT, Ballot(1, "z:r:1")), False),
+    "a copy runs": (question("t/runs/c", Phase.ACCEPT, COMMIT, Ballot(1, "z:r:1")), False),
+    "no copy runs": (question("t/runs/c", Phase.ACCEPT, ABORT, Ballot(1, "z:r:1")), False),
 }
 
 
@@ -236,16 +245,35 @@ def test_the_same_trip_and_its_later_attempts_are_taken() -> None:
         assert known.refuse(register_of(trip, "ada"), EARLY, 10_000) is None
 
 
-def test_what_was_promised_before_the_hold_came_still_binds() -> None:
-    """It is not forgotten as long as the register is kept, and with it then."""
+def test_a_hold_is_refused_that_comes_after_a_vote_about_it() -> None:
+    """Whoever had this site vote may have lied; the attempt is lost here, the next one is not."""
     known = TripRegisters("a")
     known.change(AcceptorState(instance=TRIP.instance, keep_until=EARLY, asked_by="z"))
-    known.open(register_of(TRIP, "ada"))
-    known.forget(EARLY + 100)
-    assert TRIP.instance in known.states
+    assert known.refuse(register_of(TRIP, "ada"), EARLY, 10_000) is not None
+    later = replace(TRIP, attempt=3, nonce="y8")
+    assert known.refuse(register_of(later, "ada"), EARLY, 10_000) is None
+
+
+def test_registers_and_votes_are_forgotten_when_nobody_asks_any_more() -> None:
+    """Then the trip's id is free again."""
+    known = registers(TRIP)
+    known.change(AcceptorState(instance=TRIP.instance, keep_until=TRIP.ends_at))
+    known.forget(TRIP.ends_at)
+    assert known.states
+    assert known.registers
+    assert known.is_any_older(TRIP.ends_at + 1)
     known.forget(TRIP.ends_at + 1)
     assert not known.states
     assert not known.registers
+    assert known.refuse(register_of(TRIP, "eve"), EARLY, 10_000) is None
+
+
+def test_an_owner_has_so_many_trips_on_record() -> None:
+    """One more is refused; the others of the site have their own count."""
+    known = TripRegisters("a")
+    for number in range(REGISTERS_MAX):
+        known.open(register_of(replace(TRIP, trip_id=f"t{number}"), "ada"))
+    assert known.refuse(register_of(TRIP, "ada"), EARLY, 10_000) is not None
     assert known.refuse(register_of(TRIP, "eve"), EARLY, 10_000) is None
 
 

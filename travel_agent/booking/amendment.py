@@ -83,6 +83,7 @@ class TripAmendment:
         refusal = self._refuse(wanted)
         if refusal is not None:
             return refusal
+        await self._session.meet(wanted)
         text = metajob_to_json(wanted)
         await self._log.write(AmendmentOpened(metajob_json=text, reason=reason))
         trip = self._trip_to(wanted, old)
@@ -133,6 +134,8 @@ class TripAmendment:
             plan = await search.propose()
             if isinstance(plan, Decline):
                 return plan
+            if lacking := trip.without_keeper(plan):
+                return lacking
             if not may_leave_keepers and (kept := self._leaves_keepers(plan, trip)):
                 return kept
             self._tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=number))
@@ -175,6 +178,7 @@ class TripAmendment:
                 legs=legs,
                 acceptors=attempt.acceptors,
                 nonce=attempt.nonce,
+                asked_at=attempt.asked_at,
             )
         )
         self._tell(News(step=Step.DECIDED, text="every leg is held", attempt=attempt.number))

@@ -45,15 +45,18 @@ async def set_out(
     destinations = session.destinations(metajob)
     check_search(session.config.search, metajob, destinations)
     check_files(metajob, destinations, base)
+    session.check_keepers(metajob)
     await session.check_logins(destinations)
+    await session.meet(metajob)
     log = JournaledTripLog(session.journals.create(trip_id), session.clock)
     try:
-        await log.write(
-            TripOpened(trip_id=trip_id, name=metajob.name, metajob_json=metajob_to_json(metajob))
-        )
         trip = session.trip(trip_id, metajob, log, listener)
         booking = Booking(trip, search=session.config.search)
+        opened = TripOpened(
+            trip_id=trip_id, name=metajob.name, metajob_json=metajob_to_json(metajob)
+        )
         try:
+            await log.write(opened)
             itinerary = await booking.book()
             if itinerary.state is TripState.BOOKED:
                 itinerary = await LegWork(trip).queue_jobs(itinerary, base)
@@ -81,6 +84,8 @@ async def ask_only(session: GridSession, metajob: Metajob, listener: Listener) -
             hint="`gur book` queues them; leave race out for the earliest reservation",
         )
     check_search(session.config.search, metajob, session.destinations(metajob))
+    session.check_keepers(metajob)
+    await session.meet(metajob)
     trip = session.trip(session.ids.new_id("quote"), metajob, ForgetfulLog(), listener)
     booking = Booking(trip, search=session.config.search)
     try:

@@ -19,6 +19,11 @@ from gridtravel.travel_agent.trip_context import TripContext
 DECIDE_WITHIN_S: Final = 30.0
 """How long a booking tries to reach a majority before it leaves the trip to `gur resume`."""
 RETRY_S: Final = 0.3
+PROPOSE_WITHIN_S: Final = 600
+"""COMMIT is proposed no later than this after the first hold was asked for. A laptop that slept
+between two holds must not propose it when sites have forgotten that they had settled the attempt
+(the model's ``LATE_PROPOSAL``); they remember for ``tombstone_s``, which is longer.
+"""
 
 
 class OutcomeOpenError(UnavailableError):
@@ -29,8 +34,12 @@ class OutcomeOpenError(UnavailableError):
 
 async def commit_or_learn(trip: TripContext, attempt: Attempt) -> Outcome:
     """Have the attempt committed, whose legs are all held, or learn that it was not. Saying it
-    again leads to the same outcome; ``OutcomeOpenError``: nobody knows yet.
+    again leads to the same outcome; ``OutcomeOpenError``: nobody knows yet. Long after its holds
+    were asked for it is not proposed any more, only learned.
     """
+    is_late = attempt.asked_at and trip.clock.now() > attempt.asked_at + PROPOSE_WITHIN_S
+    if is_late and attempt.acceptors:
+        return await give_up_or_learn(trip, attempt)
     return await _decide(trip, attempt, attempt.name(trip.trip_id), Outcome.COMMIT)
 
 

@@ -16,6 +16,7 @@ from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, Transport, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridcore.trips.trip_consensus import majority
 from gridtravel.gridio.sites.trip_voting import RaceVoting, TripQuestions
 from gridtravel.travel_agent.booking.outcome import DECIDE_WITHIN_S, RETRY_S, OutcomeOpenError
 from gridtravel.travel_agent.booking.resume import Resumed
@@ -32,7 +33,11 @@ from gridtravel.travel_agent.metajob_file.writer import metajob_to_json
 from gridtravel.travel_agent.news import Listener, News, Step
 from gridtravel.travel_agent.running.jobs import command_of
 from gridtravel.travel_agent.session import GridSession
-from gridtravel.travel_agent.sites.destinations import Destination, acceptors_of
+from gridtravel.travel_agent.sites.destinations import (
+    Destination,
+    acceptors_of,
+    without_keeper,
+)
 from gridtravel.travel_agent.trip_context import TripContext
 
 SOON_S: Final = 60
@@ -41,9 +46,14 @@ SOON_S: Final = 60
 
 async def start_race(session: GridSession, metajob: Metajob, listener: Listener) -> Itinerary:
     """Queue a copy at every site of the metajob; BOOKED when at least one is queued."""
+    await session.meet(metajob)
     destinations = session.destinations(metajob)
     _check(metajob, destinations, session.clock.now())
     await session.check_logins(destinations)
+    keepers = session.keepers(metajob)
+    refusal = without_keeper(destinations, keepers)
+    if refusal is not None:
+        raise InputError(refusal.message)
     trip_id = session.ids.new_id("trip")
     log = JournaledTripLog(session.journals.create(trip_id), session.clock)
     try:
@@ -53,7 +63,7 @@ async def start_race(session: GridSession, metajob: Metajob, listener: Listener)
         await log.write(
             RaceOpened(
                 copies=tuple(destinations),
-                acceptors=acceptors_of(destinations),
+                acceptors=acceptors_of(destinations, keepers),
                 ends_at=metajob.latest_end,
                 sites=tuple(each.site for each in destinations.values()),
             )
@@ -172,6 +182,17 @@ async def _queue_copies(trip: TripContext) -> Itinerary:
             trip.tell(News(step=Step.UNREACHABLE, place=copy, text=str(answer)))
         else:
             raise answer
+    keepers = [each.site for each in story.race_acceptors]
+    heard = {
+        trip.destinations[copy].site
+        for copy, answer in zip(missing, answers, strict=True)
+        if isinstance(answer, JobView | Decline)
+    } | {leg.site for leg in queued.values()}
+    if queued and len(heard & set(keepers)) < majority(tuple(keepers)):
+        raise UnavailableError(
+            f"too few of the sites that keep the race's outcome answer: {', '.join(keepers)}",
+            hint="book it again, without the machines that do not answer",
+        )
     if not queued:
         if refusal is None:
             assert fault is not None, "every copy had an answer"

@@ -57,7 +57,13 @@ class Booking:
         )
         if isinstance(plan, Decline):
             return empty.declined(plan)
-        return replace(empty, legs=tuple(self.trip.planned_leg(each) for each in plan.legs))
+        if refusal := self.trip.without_keeper(plan):
+            return empty.declined(refusal)
+        return replace(
+            empty,
+            legs=tuple(self.trip.planned_leg(each) for each in plan.legs),
+            kept_by=tuple(each.site for each in self.trip.keepers_of(plan)),
+        )
 
     async def book(self) -> Itinerary:
         """Book the trip, or say why not. A fault while asking leaves nothing behind but holds that
@@ -71,6 +77,8 @@ class Booking:
             plan = await self._search.propose()
             if isinstance(plan, Decline):
                 return await self._give_up(itinerary, plan)
+            if lacking := self.trip.without_keeper(plan):
+                return await self._give_up(itinerary, lacking)
             self.trip.tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=number))
             attempt = self.trip.new_attempt(plan, number)
             held, refusals = await self._holds.hold_all(plan, attempt)
@@ -85,6 +93,7 @@ class Booking:
                         legs=legs,
                         acceptors=attempt.acceptors,
                         nonce=attempt.nonce,
+                        asked_at=attempt.asked_at,
                     )
                 )
                 self.trip.tell(News(step=Step.DECIDED, text="every leg is held", attempt=number))
@@ -126,7 +135,8 @@ class Booking:
             if isinstance(each, Reservation)
         )
         await self.trip.log.write(TripBooked(legs=booked))
-        return replace(itinerary, legs=booked).moved_to(TripState.BOOKED)
+        kept_by = tuple(each.site for each in attempt.acceptors)
+        return replace(itinerary, legs=booked, kept_by=kept_by).moved_to(TripState.BOOKED)
 
     async def abandon(
         self, itinerary: Itinerary, attempt: Attempt, why: Decline | None = None

@@ -103,6 +103,7 @@ def show(
         decline_lines,
         input_lines,
         itinerary_table,
+        keeper_lines,
         print_table,
         zone_lines,
     )
@@ -121,7 +122,8 @@ def show(
         typer.echo(f"trip {itinerary.trip_id}")
     else:
         print_table(console(), itinerary_table(itinerary, agent.config.zone))
-        for line in (*zone_lines(itinerary, agent.config.zone), *input_lines(itinerary)):
+        zones = zone_lines(itinerary, agent.config.zone)
+        for line in (*zones, *input_lines(itinerary), *keeper_lines(itinerary)):
             typer.echo(line)
         typer.echo(f"trip {itinerary.trip_id}")
 

@@ -11,7 +11,7 @@ Imports of whatever takes time are inside the commands, so that ``gur --help`` a
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -182,9 +182,15 @@ def show_history(
         from gridtravel.gridio.system.clock import SystemClock
 
         after = parse_instant(since, now=SystemClock().now(), zone=zone) if since else 0
-        trips = agent.histories(state=state, since=after)
+        unread: list[dict[str, Any]] = []
+
+        def on_fault(trip_id: str, fault: GridError) -> None:
+            unread.append({"trip": trip_id, **error_object(fault)})
+            typer.echo(f"note: {trip_id}: {fault.message}", err=True)
+
+        trips = agent.histories(state=state, since=after, on_fault=on_fault)
         if as_json:
-            print_json({"trips": [history_json(each) for each in trips]})
+            print_json({"trips": [*map(history_json, trips), *unread]})
         else:
             print_table(console(), histories_table(trips, zone))
 

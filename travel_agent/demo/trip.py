@@ -90,6 +90,8 @@ class Outcome:
     @property
     def faults(self) -> tuple[str, ...]:
         """Whatever is not as it should be; empty: the demonstration has shown what it promised."""
+        if self.itinerary is not None and self.itinerary.decline is not None:
+            return (f"nothing was booked: {self.itinerary.decline.message}",)
         if self.verdict is None:
             return ("the trip did not come to a result",)
         failed = tuple(

@@ -72,6 +72,8 @@ class TripDecided:
     """Who keeps the outcome; empty: the only site's own book does."""
     nonce: str = ""
     """Part of the attempt's name, see ``TripRef.nonce``."""
+    asked_at: Instant = 0
+    """When the first hold was about to be asked for; 0 in logs of earlier releases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,7 @@ class AmendmentDecided:
     """With the holds' reservations."""
     acceptors: tuple[Acceptor, ...] = ()
     nonce: str = ""
+    asked_at: Instant = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Which trip somebody means: by its id, the beginning of one, or its name.
 
 Names need not be unique. Of several trips with one name the newest that is not over is meant, for
-there is most to ask about it; of those that are over, the newest. Which one it was is said.
+there is most to ask about it; of those that are over, the newest. Which one it was is said. Logs
+are only read, so a trip on which another command is working is found like any other.
 """
 
 from __future__ import annotations
@@ -9,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
-from gridtravel.travel_agent.log.trip_log import JournaledTripLog
+from gridtravel.gridcore.errors import GridError, InputError, NotFoundError
+from gridtravel.travel_agent.log.trip_log import story_of
 
 if TYPE_CHECKING:
-    from gridtravel.gridio.system.clock import Clock
     from gridtravel.travel_agent.log.folders import TripJournals
 
 
@@ -26,13 +26,13 @@ class FoundTrip:
     """What its user should know of the choice; empty: there was none."""
 
 
-def find_trip(journals: TripJournals, wanted: str, clock: Clock) -> FoundTrip:
+def find_trip(journals: TripJournals, wanted: str) -> FoundTrip:
     """The trip that ``wanted`` names. ``InputError``: the beginning of several ids;
-    ``NotFoundError``: nothing that another command is not working on just now.
+    ``NotFoundError``: nothing; the hint names trips whose logs cannot be read.
     """
-    known = journals.trip_ids()
-    if wanted in known:
+    if journals.has(wanted):
         return FoundTrip(trip_id=wanted)
+    known = journals.trip_ids()
     starting = [each for each in known if each.startswith(wanted)]
     if len(starting) == 1:
         return FoundTrip(trip_id=starting[0])
@@ -40,9 +40,21 @@ def find_trip(journals: TripJournals, wanted: str, clock: Clock) -> FoundTrip:
         raise InputError(
             f"{wanted!r} may be {len(starting)} trips", hint="give more of its beginning"
         )
-    named = _named(journals, known, wanted, clock)
+    named: dict[str, bool] = {}
+    unreadable = []
+    for trip_id in known:
+        try:
+            story = story_of(journals.read(trip_id).records)
+        except GridError:
+            unreadable.append(trip_id)
+            continue
+        if story.name == wanted:
+            named[trip_id] = story.state.is_over
     if not named:
-        raise NotFoundError(f"there is no trip {wanted!r}", hint="`gur status` lists them")
+        hint = "`gur status` lists them"
+        if unreadable:
+            hint += f"; these could not be read: {', '.join(unreadable)}"
+        raise NotFoundError(f"there is no trip {wanted!r}", hint=hint)
     chosen, is_over = max(named.items(), key=lambda each: (not each[1], each[0]))
     if len(named) == 1:
         return FoundTrip(trip_id=chosen)
@@ -50,17 +62,3 @@ def find_trip(journals: TripJournals, wanted: str, clock: Clock) -> FoundTrip:
     return FoundTrip(
         trip_id=chosen, note=f"{len(named)} trips are called {wanted}; this is {chosen}, {which}"
     )
-
-
-def _named(journals: TripJournals, known: list[str], name: str, clock: Clock) -> dict[str, bool]:
-    """Whether each trip of this name is over. Ids sort by the second in which they were made."""
-    found = {}
-    for trip_id in known:
-        try:
-            log = JournaledTripLog(journals.open(trip_id), clock)
-        except ConflictError:
-            continue
-        if log.story.name == name:
-            found[trip_id] = log.story.state.is_over
-        log.close()
-    return found

@@ -5,17 +5,20 @@ never wait for each other.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gridtravel.gridcore.booking.reservations import check_id
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
-from gridtravel.gridio.journal.contract import JournalLocked
-from gridtravel.gridio.journal.file import AppendJournal
+from gridtravel.gridio.journal.contract import JournalDamaged, JournalLocked
+from gridtravel.gridio.journal.file import AppendJournal, read_appended
+from gridtravel.gridio.journal.lock import read_note
 from gridtravel.gridio.journal.sqlite import SqliteJournal
+from gridtravel.gridio.journal.sqlite_file import read_records
 
 if TYPE_CHECKING:
-    from gridtravel.gridio.journal.contract import Journal
+    from gridtravel.gridio.journal.contract import Journal, Record
 
 JOURNAL_FILE: Final = "trip.journal"
 
@@ -23,6 +26,15 @@ WRITERS: Final = 4
 """Threads that write the journals of all trips of this process; each starts when it is needed."""
 
 _DATABASE_MAGIC: Final = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTrip:
+    """What a trip's journal held when it was read."""
+
+    records: tuple[Record, ...]
+    is_older_copy: bool = False
+    """True when more was once written than there is: an older copy was put in its place."""
 
 
 class TripJournals(Protocol):
@@ -36,8 +48,20 @@ class TripJournals(Protocol):
         """The empty journal of a new trip."""
         ...
 
+    def has(self, trip_id: str) -> bool:
+        """True when this is the whole id of a trip that has a journal."""
+        ...
+
     def open(self, trip_id: str) -> Journal:
-        """A trip's journal; ``NotFoundError``: there is none."""
+        """A trip's journal, to write it; ``NotFoundError``: there is none, ``ConflictError``:
+        another command has it open.
+        """
+        ...
+
+    def read(self, trip_id: str) -> StoredTrip:
+        """What is stored of a trip by now, also while another command writes it. Changes nothing
+        and waits for nobody. ``NotFoundError``: there is no such trip; ``JournalDamaged``.
+        """
         ...
 
 
@@ -70,11 +94,16 @@ class TripFolders:
             ) from None
         return AppendJournal(folder / JOURNAL_FILE, executor=self._writers)
 
+    def has(self, trip_id: str) -> bool:
+        """See ``TripJournals``."""
+        try:
+            return (self._folder(trip_id) / JOURNAL_FILE).exists()
+        except InputError:
+            return False
+
     def open(self, trip_id: str) -> Journal:
         """See ``TripJournals``."""
-        path = self._folder(trip_id) / JOURNAL_FILE
-        if not path.exists():
-            raise NotFoundError(f"there is no trip {trip_id!r}", hint="`gur status` lists them")
+        path = self._existing(trip_id)
         try:
             if _is_database(path):
                 return SqliteJournal(path)
@@ -83,6 +112,28 @@ class TripFolders:
             raise ConflictError(
                 f"another command is working on trip {trip_id}", hint="wait until it has ended"
             ) from None
+
+    def read(self, trip_id: str) -> StoredTrip:
+        """See ``TripJournals``."""
+        path = self._existing(trip_id)
+        # The note first: what it says was stored by then is in what is read after it.
+        note = read_note(path)
+        records = tuple(read_records(path) if _is_database(path) else read_appended(path))
+        # A trip's journal is never compacted, so that it has as many records as its last sequence.
+        if note is None or note.synced <= len(records):
+            return StoredTrip(records=records)
+        if not records:
+            raise JournalDamaged(
+                f"the journal {path} is empty, but held {note.synced} records",
+                hint="restore this file from a copy, or move it away",
+            )
+        return StoredTrip(records=records, is_older_copy=True)
+
+    def _existing(self, trip_id: str) -> Path:
+        path = self._folder(trip_id) / JOURNAL_FILE
+        if not path.exists():
+            raise NotFoundError(f"there is no trip {trip_id!r}", hint="`gur status` lists them")
+        return path
 
     def _folder(self, trip_id: str) -> Path:
         check_id("trip id", trip_id)

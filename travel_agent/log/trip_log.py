@@ -6,6 +6,7 @@ stands is ``folders``' business.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -44,7 +45,7 @@ from gridtravel.travel_agent.log.events import (
 )
 
 if TYPE_CHECKING:
-    from gridtravel.gridio.journal.contract import Journal
+    from gridtravel.gridio.journal.contract import Journal, Record
     from gridtravel.gridio.system.clock import Clock
     from gridtravel.travel_agent.log.folders import TripJournals
 
@@ -76,6 +77,8 @@ class Attempt:
     nonce: str = ""
     acceptors: tuple[Acceptor, ...] = ()
     """Who keeps its outcome; empty: the only site's own book, or this log."""
+    asked_at: Instant = 0
+    """When its first hold was about to be asked for; 0: not known."""
 
     def name(self, trip_id: str) -> str:
         """The question whether the attempt is committed."""
@@ -231,11 +234,30 @@ class TripStory:
         legs = self.legs
         if self.state in (TripState.CANCELLED, TripState.ABSENT):
             legs = tuple(replace(leg, state=LegState.RELEASED) for leg in legs)
-        return Itinerary(trip_id=self.trip_id, name=self.name, state=self.state, legs=legs)
+        return Itinerary(
+            trip_id=self.trip_id,
+            name=self.name,
+            state=self.state,
+            legs=legs,
+            kept_by=tuple(each.site for each in self.attempt.acceptors or self.race_acceptors),
+        )
+
+
+def story_of(records: Iterable[Record]) -> TripStory:
+    """What the records of a trip's journal say together."""
+    story = TripStory()
+    for record in records:
+        story.tell(CODEC.decode(record))
+    return story
 
 
 def _attempt(event: TripDecided | AmendmentDecided) -> Attempt:
-    return Attempt(number=event.attempt, nonce=event.nonce, acceptors=event.acceptors)
+    return Attempt(
+        number=event.attempt,
+        nonce=event.nonce,
+        acceptors=event.acceptors,
+        asked_at=event.asked_at,
+    )
 
 
 class JournaledTripLog:
@@ -247,9 +269,7 @@ class JournaledTripLog:
         """
         self._journal = journal
         self._clock = clock
-        self.story = TripStory()
-        for record in journal.replay():
-            self.story.tell(CODEC.decode(record))
+        self.story = story_of(journal.replay())
         if trip_id and not self.story.trip_id:
             self.story.tell(TripOpened(trip_id=trip_id, name=trip_id, metajob_json=""))
             self.story.tell(TripEnded(state=TripState.ABSENT.value, message="never asked for"))

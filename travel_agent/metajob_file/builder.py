@@ -133,6 +133,7 @@ class MetajobBuilder:
                 begin_wish=None if model.begin is None else Begin(model.begin),
                 healing=tuple(HealingRule(rule) for rule in model.healing),
                 notifications=notifications,
+                keepers=tuple(model.keepers),
             )
             if not self.may_be_past:
                 metajob.check_still_possible(self.now)

@@ -262,6 +262,8 @@ class MetajobModel(FileModel):
     begin: Literal["together", "each"] | None = None
     healing: list[Literal["replace_leg", "shrink", "move_trip"]] = Field(default_factory=list)
     """What to try, in order, when a site fails before the start; empty: give up."""
+    keepers: list[str] = Field(default_factory=list)
+    """Sites that alone may keep the trip's outcome; else those of your settings, else any."""
     task: TaskModel | None = None
     """What runs on every leg."""
     machines: list[MachineModel] = Field(min_length=1)

@@ -39,6 +39,7 @@ def metajob_to_document(metajob: Metajob) -> dict[str, Any]:
         "begin": None if metajob.begin_wish is None else metajob.begin_wish.value,
         "accept_alternative": metajob.accepts_alternative,
         "healing": [rule.value for rule in metajob.healing],
+        "keepers": list(metajob.keepers),
         "task": _task(metajob.task),
         "machines": [
             {

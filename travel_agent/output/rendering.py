@@ -134,6 +134,18 @@ def input_lines(itinerary: Itinerary) -> list[str]:
     ]
 
 
+def keeper_lines(itinerary: Itinerary) -> list[str]:
+    """Who keeps the outcome of a trip to several sites: whoever has to answer for it to be decided,
+    and could tear it.
+    """
+    sites = {leg.site for leg in itinerary.legs}
+    if itinerary.decline is not None or len(sites) < 2:
+        return []
+    if not itinerary.kept_by:
+        return ["  kept by this laptop's log alone: none of its sites can be asked by the others"]
+    return [f"  kept by {', '.join(itinerary.kept_by)}"]
+
+
 def zone_lines(itinerary: Itinerary, zone: ZoneInfo) -> list[str]:
     """When the legs start by the clocks of their sites, where those differ from the user's."""
     return [

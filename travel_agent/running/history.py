@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gridtravel.gridcore.errors import ConflictError
+from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import format_utc
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
@@ -53,28 +53,29 @@ class TripHistory:
 
 
 def histories(
-    session: GridSession, *, state: TripState | None = None, since: Instant = 0
+    session: GridSession,
+    *,
+    state: TripState | None = None,
+    since: Instant = 0,
+    on_fault: Callable[[str, GridError], None],
 ) -> Iterator[TripHistory]:
     """All trips, the oldest first; ``state`` and ``since`` (when it was asked for) leave some out.
 
-    A trip on which another command is working just now is left out too.
+    ``on_fault`` is told of each trip whose log cannot be read; the others are not harmed by it.
     """
     for trip_id in session.journals.trip_ids():
         try:
             found = history(session, trip_id)
-        except ConflictError:
+        except GridError as fault:
+            on_fault(trip_id, fault)
             continue
         if found.opened_at >= since and state in (None, found.itinerary.state):
             yield found
 
 
 def history(session: GridSession, trip_id: str) -> TripHistory:
-    """One trip from its log. ``NotFoundError``: there is none."""
-    journal = session.journals.open(trip_id)
-    try:
-        records = list(journal.replay())
-    finally:
-        journal.close()
+    """One trip as its log has it by now. ``NotFoundError``: there is none."""
+    records = session.read_log(trip_id)
     story = TripStory(trip_id=trip_id, name=trip_id)
     steps: list[TripStep] = []
     for record in records:

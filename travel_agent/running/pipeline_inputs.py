@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridcore.jobs.handovers import HandedFile, Handover
 from gridtravel.gridcore.trips.itineraries import InputWay, Itinerary, Leg
 from gridtravel.gridcore.trips.metajobs import Metajob, Stage
@@ -35,13 +35,15 @@ def neighbours(metajob: Metajob, itinerary: Itinerary, leg: Leg) -> tuple[Leg | 
 
 def input_way(before: Leg, leg: Leg, destinations: Mapping[str, Destination]) -> InputWay:
     """Who moves a stage's input. The receiving site does, wherever it has a way to the other: that
-    goes on when the laptop is gone. A site that only this user reaches cannot be asked by another,
-    and one without an agent asks nobody.
+    goes on when the laptop is gone. A site that only this user reaches, or that tells no card,
+    cannot be asked by another, and one without an agent asks nobody. A card that is not known here
+    yet is no reason to believe that there is none.
     """
     source = destinations[before.machine]
     if not destinations[leg.machine].has_agent:
         return InputWay.LAPTOP
-    if before.site == leg.site or (source.endpoint and not source.is_manager):
+    is_reached = source.endpoint and not source.is_manager and source.card != ""
+    if before.site == leg.site or is_reached:
         return InputWay.SITES
     return InputWay.LAPTOP
 
@@ -75,17 +77,24 @@ def handover_of(
     metajob: Metajob, itinerary: Itinerary, leg: Leg, destinations: Mapping[str, Destination]
 ) -> Handover | None:
     """What the site of ``leg`` has to wait for and to fetch; ``None``: nothing, or it is the
-    laptop's to bring.
+    laptop's to bring. ``UnavailableError`` when the other site has not told its card.
     """
     before, stage = waits_for(metajob, itinerary, leg), stage_of(metajob, leg)
     if before is None or stage is None:
         return None
     if input_way(before, leg, destinations) is not InputWay.SITES:
         return None
+    source = destinations[before.machine]
+    if before.site != leg.site and not source.card:
+        raise UnavailableError(
+            f"{before.site} has not told where {leg.site} may fetch the files of {before.name}",
+            hint="run `gur resume` when it answers again",
+        )
     return Handover(
         leg=before.name,
         site=before.site,
-        endpoint="" if before.site == leg.site else destinations[before.machine].endpoint,
+        endpoint="" if before.site == leg.site else source.endpoint,
+        card="" if before.site == leg.site else source.card or "",
         files=tuple(
             HandedFile(source=each.source, destination=each.destination) for each in stage.receives
         ),

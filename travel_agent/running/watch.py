@@ -7,7 +7,7 @@ come through here, so it does not matter which of them finds that a trip is over
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridcore.trips.trip_wishes import TripEvent
 from gridtravel.travel_agent.log.events import TripEnded
-from gridtravel.travel_agent.log.trip_log import TripLog
+from gridtravel.travel_agent.log.trip_log import TripLog, TripStory, story_of
 from gridtravel.travel_agent.news import Listener, deaf
 from gridtravel.travel_agent.running.jobs import LegChange, LegOutput, LegWork
 from gridtravel.travel_agent.running.notify import notify_people
@@ -37,13 +37,18 @@ async def report(
     """Where a trip stands, by the books of its sites; people are told what is new in it.
     ``is_brief``: of a trip that is over only what this laptop remembers.
     """
-    log = session.open_log(wanted)
+    trip_id = session.find(wanted)
+    if is_brief:
+        remembered = story_of(session.read_log(trip_id))
+        if remembered.state.is_over:
+            return _last_report(remembered, [])
+    log = session.open_log(trip_id)
     try:
         story = log.story
         itinerary = story.itinerary()
         if not itinerary.legs or story.state.is_over:
-            return await _after_the_end(session, log, listener, is_brief=is_brief)
-        trip = session.trip_of(log, listener)
+            return await _after_the_end(session, log, listener)
+        trip = await session.met(session.trip_of(log, listener))
         itinerary = with_inputs(trip.metajob, itinerary, trip.destinations)
         looks = await _look_at_legs(trip, itinerary)
         if trip.metajob.is_race:
@@ -78,18 +83,20 @@ async def _look_at_legs(trip: TripContext, itinerary: Itinerary) -> list[LegLook
     return await asyncio.gather(*looks)
 
 
-async def _after_the_end(
-    session: GridSession, log: TripLog, listener: Listener, *, is_brief: bool
-) -> TripReport:
+async def _after_the_end(session: GridSession, log: TripLog, listener: Listener) -> TripReport:
     """A trip that is over, as it was in the end; its jobs as far as their sites remember them."""
     story = log.story
-    itinerary = story.itinerary()
-    has_run = story.state in _TOLD_AT_THE_END
     looks: list[LegLook] = []
-    if has_run and not is_brief:
-        looks = await _look_at_legs(session.trip_of(log, listener), itinerary)
+    if story.state in _TOLD_AT_THE_END:
+        looks = await _look_at_legs(session.trip_of(log, listener), story.itinerary())
+    return _last_report(story, looks)
+
+
+def _last_report(story: TripStory, looks: Sequence[LegLook]) -> TripReport:
+    """What is known of a trip that is over."""
+    has_run = story.state in _TOLD_AT_THE_END
     return TripReport(
-        itinerary=itinerary,
+        itinerary=story.itinerary(),
         jobs={each.leg.name: each.job for each in looks if each.job is not None},
         skews={each.leg.name: each.skew for each in looks if each.skew is not None},
         notes=(story.message,) if has_run and story.message else (),
@@ -102,7 +109,7 @@ async def attend(
     """Output and states of a trip's jobs until all are over; then, and shortly before the start,
     people are told. Between stages that no site can connect this laptop brings the input.
     """
-    trip = session.remembered(wanted, listener)
+    trip = await session.met(session.remembered(wanted, listener))
     itinerary = trip.log.story.itinerary()
     # What comes of the jobs is shown; that they are queued is not told as well.
     work = LegWork(replace(trip, tell=deaf))

@@ -20,6 +20,7 @@ from pydantic import Field, model_validator
 from gridtravel.gridcore.booking.reservations import check_id
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.zones import find_zone
+from gridtravel.gridcore.trips.trip_wishes import check_keepers
 from gridtravel.gridio.batch.options import BatchOptions
 from gridtravel.gridio.config_file import ConfigTable, at_key, read_config
 from gridtravel.gridio.system.notify import (
@@ -93,6 +94,8 @@ class GridConfig:
     """The user's SSH configuration; ``None``: where OpenSSH looks for it."""
     search: SearchChoice = SearchChoice.AUTO
     """Which search looks for trips, unless a command says otherwise."""
+    keepers: tuple[str, ...] = ()
+    """Sites that alone may keep this user's trips, unless a metajob says otherwise; none: any."""
     machines: Mapping[str, MachineEntry]
 
     def notifier(self) -> Notifier:
@@ -153,6 +156,7 @@ class _File(ConfigTable):
     time_zone: str = "UTC"
     ssh_config: str = ""
     search: SearchChoice = SearchChoice.AUTO
+    keepers: list[str] = Field(default_factory=list)
     mail: _Mail | None = None
     machines: Annotated[dict[str, _Machine], Field(min_length=1)]
 
@@ -185,6 +189,8 @@ def _checked(path: Path, parsed: _File) -> GridConfig:
             check_id("machine", name)
         with at_key("machines", name, "site"):
             check_id("site", entry.site)
+    with at_key("keepers"):
+        keepers = check_keepers(parsed.keepers)
     with at_key("time_zone"):
         zone = find_zone(parsed.time_zone)
     with at_key("mail"):
@@ -195,6 +201,7 @@ def _checked(path: Path, parsed: _File) -> GridConfig:
         zone=zone,
         search=parsed.search,
         mail=mail,
+        keepers=keepers,
         ssh_config=path.parent / Path(parsed.ssh_config).expanduser()
         if parsed.ssh_config
         else None,

@@ -34,11 +34,11 @@ from gridtravel.gridio.trust.credentials import Credential
 RECONNECT_WAIT_S: Final = 0.3
 """How long an attempt waits for the channel to come back before it is made anyway."""
 
-ROAD_WAIT_S: Final = 5.0
-"""The same when the road was just opened: connecting through it may take several round trips."""
+ROUTE_WAIT_S: Final = 5.0
+"""The same when the route was just opened: connecting through it may take several round trips."""
 
 
-class Road(Protocol):
+class Route(Protocol):
     """What has to be opened before a channel can connect, where an address is not enough: an SSH
     login. It is opened before each attempt, outside the call's deadline, because a person may be
     typing a password.
@@ -50,7 +50,7 @@ class Road(Protocol):
 
 
 class ChannelWire:
-    """Carries messages over ``open_channel()``'s channel to ``destination``, by ``road`` if any."""
+    """Carries messages over ``open_channel()``'s channel to ``destination``."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class ChannelWire:
         *,
         credential: Credential | None,
         clock: Clock,
-        road: Road | None = None,
+        route: Route | None = None,
     ) -> None:
-        self._road = road
+        self._route = route
         self._destination = destination
         self._open_channel = open_channel
         self._credential = credential
@@ -100,7 +100,7 @@ class ChannelWire:
     async def ask(self, verb: Verb[Q, A], question: Q) -> A:
         """One question, one answer, within the verb's deadline whatever happens."""
         loop = asyncio.get_running_loop()
-        await self._look_after_road()
+        await self._ensure_route_open()
         give_up_at = loop.time() + verb.deadline_s
         attempt = 0
         while True:
@@ -116,7 +116,7 @@ class ChannelWire:
                 await self._reconnected(give_up_at)
                 if loop.time() >= give_up_at:
                     raise self._given_up(why) from error
-            await self._look_after_road()
+            await self._ensure_route_open()
 
     async def _attempt(self, verb: Verb[Q, A], question: Q, limit_s: float) -> A:
         """Within a session, unless the question is large or the site knows none."""
@@ -149,7 +149,7 @@ class ChannelWire:
         has_begun = False
         while True:
             attempt += 1
-            await self._look_after_road()
+            await self._ensure_route_open()
             call = self._method(verb)(question, timeout=verb.deadline_s, metadata=_metadata())
             try:
                 async for answer in call:
@@ -169,7 +169,7 @@ class ChannelWire:
 
     async def tell(self, verb: Verb[Q, A], parts: AsyncIterable[Q]) -> A:
         """Many parts, one answer; each part is written before the next is asked for."""
-        await self._look_after_road()
+        await self._ensure_route_open()
         sent_at = self._clock.now_precise()
         call = self._method(verb)(timeout=verb.deadline_s, metadata=_metadata())
         try:
@@ -189,11 +189,11 @@ class ChannelWire:
             call.cancel()
         return answer
 
-    async def _look_after_road(self) -> None:
-        """Have the road open, where there must be one."""
-        if self._road is not None and await self._road.open():
+    async def _ensure_route_open(self) -> None:
+        """Have the route open, where there must be one."""
+        if self._route is not None and await self._route.open():
             self._opened()
-            await self._reconnected(asyncio.get_running_loop().time() + ROAD_WAIT_S, ROAD_WAIT_S)
+            await self._reconnected(asyncio.get_running_loop().time() + ROUTE_WAIT_S, ROUTE_WAIT_S)
 
     def _opened(self) -> grpc.aio.Channel:
         """The channel, made at its first use."""

@@ -11,6 +11,7 @@ from gridtravel.gridio.rpc.codec.checks import refuse
 from gridtravel.gridio.rpc.codec.reservations import (
     ANY_NODES,
     AVAILABILITY,
+    CARD,
     DECLINE,
     DELTA,
     SUMMARY,
@@ -26,6 +27,7 @@ DESCRIPTION: Final = Table(
     pb.SiteDescription,
     classes=many(Table(ClassDescription, pb.ClassDescription, "classes.", nodes=ANY_NODES)),
     trade=many(Table(TradeAccount, pb.TradeAccount, "trade.")),
+    card=CARD,
 )
 
 NEWS: Final = OneOf(pb.CalendarNews, "news", summary=SUMMARY, delta=DELTA)

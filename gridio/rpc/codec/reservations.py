@@ -16,6 +16,7 @@ from operator import not_
 from typing import Any, Final
 
 from gridtravel.gridcore.booking.reservations import (
+    CARD_LENGTH_MAX,
     DURATION_LIMIT_S,
     NODES_LIMIT,
     Acceptor,
@@ -72,6 +73,7 @@ SLOTS_MAX: Final = 100_000
 EMAIL: Final = short(320)
 SUBJECT: Final = short(512)
 ADDRESS: Final = short(512)
+CARD: Final = short(CARD_LENGTH_MAX)
 SOME_NODES: Final = between(1, NODES_LIMIT)
 ANY_NODES: Final = between(0, NODES_LIMIT)
 
@@ -88,7 +90,9 @@ def an_id(field: str, value: str) -> str:
 def acceptors_in(prefix: str) -> Rule:
     """Who keeps an outcome."""
     return many(
-        Table(Acceptor, pb.Acceptor, prefix, site=AS_IS, endpoint=short(TEXT_LENGTH_MAX)),
+        Table(
+            Acceptor, pb.Acceptor, prefix, site=AS_IS, endpoint=short(TEXT_LENGTH_MAX), card=CARD
+        ),
         ACCEPTORS_MAX,
     )
 

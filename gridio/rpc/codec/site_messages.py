@@ -22,6 +22,7 @@ from gridtravel.gridio.rpc.codec.checks import (
 )
 from gridtravel.gridio.rpc.codec.reservations import (
     ADDRESS,
+    CARD,
     DECLINE,
     EMAIL,
     SUBJECT,
@@ -71,6 +72,7 @@ _HANDOVER: Final = Table(
     leg=AS_IS,
     site=AS_IS,
     endpoint=ADDRESS,
+    card=CARD,
     files=many(Table(HandedFile, pb.HandedFile, source=AS_IS, destination=AS_IS), HANDED_FILES_MAX),
 )
 
