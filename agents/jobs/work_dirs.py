@@ -205,7 +205,6 @@ class WorkDirs:
 
         ``area_max_bytes``: the most that the area may hold with it; ``InputError`` beyond.
         """
-        self.check_room()
         self.folder(area, login)
         parts = _parts(path)
         root, owner = self.path_of(area), self._owner(area)
