@@ -14,6 +14,7 @@ import contextlib
 import json
 import logging
 import os
+import select
 import signal
 import socket
 import sys
@@ -45,6 +46,7 @@ IDLE_S: Final = 60.0
 """A worker that nobody asks ends after so many seconds."""
 REPLY_LIMIT_S: Final = 60.0
 """Longest wait for a part of an answer. A process of the same account can stop a worker."""
+GONE_LIMIT_S: Final = 1.0
 ORDERS_MAX: Final = 16
 """Orders on their way to one worker; more wait here. What a socket takes without waiting."""
 _BOOT: Final = (
@@ -111,10 +113,12 @@ class AccountFiles:
                     raise UnavailableError(str(fault), hint="try again") from fault
 
     def close(self) -> None:
-        """End all workers."""
+        """End all workers, and see them gone: whoever removes an account next finds it unused."""
         self._is_closed = True
         for worker in self._workers.values():
             worker.end()
+        for worker in self._workers.values():
+            worker.wait()
         self._workers.clear()
 
     async def _worker_of(self, uid: int) -> _Worker:
@@ -194,6 +198,16 @@ class _Worker:
         self._collect()
         for each in self._given:
             each.replies.put_nowait(None)
+
+    def wait(self) -> None:
+        """Until the process is gone, which takes the kernel a moment, or ``GONE_LIMIT_S``."""
+        with contextlib.suppress(OSError):  # gone already, or a kernel before 5.3
+            descriptor = os.pidfd_open(self._pid)
+            try:
+                select.select([descriptor], [], [], GONE_LIMIT_S)
+            finally:
+                os.close(descriptor)
+            self._collect()
 
     async def replies(
         self, order: Mapping[str, object], descriptors: Sequence[int]
