@@ -53,6 +53,7 @@ from gridtravel.gridio.sites.publishing import CalendarPublisher
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.gridio.system.notify import Notice
 from gridtravel.local_sched.scheduling.queries import waiting_reason
+from gridtravel.local_sched.scheduling.site_scheduler import put_together_again
 
 if TYPE_CHECKING:
     from gridtravel.agents.agent_parts import AgentParts
@@ -141,7 +142,27 @@ class AgentCore:
         """Rung when something has changed that the next tick must look at."""
         self._summary: CalendarSummary | None = None
         self._summarised_at: Instant = 0
+        self._epoch = parts.calendar.epoch
+        self._clock_set_back = 0
+        """How often, since the start."""
         self.maintenance = maintenance(self)
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def follow_clock(self, now: Instant) -> None:
+        """Before anything is looked at or decided at ``now``. What is past is forgotten; when the
+        clock was ahead and has been set right, what it made us forget is put together again from
+        the promises, as at a restart, and whoever has a copy of the calendar gets a new one.
+        """
+        step_s = max(self.calendar.known_from, self._summarised_at) - now
+        if step_s > 0:
+            put_together_again(self.calendar, self.scheduler, now)
+            self._clock_set_back += 1
+            self.calendar.epoch = f"{self._epoch}.{self._clock_set_back}"
+            self._summary, self._summarised_at = None, now
+            self.publisher.changed()
+            log.warning("the clock was set back by %d s", step_s)
+        self.calendar.advance(now)
 
     # -- what is known -----------------------------------------------------------------------------
 
@@ -160,7 +181,7 @@ class AgentCore:
         section 3, policy 1: only after all currently queued jobs are scheduled). ``account``: may
         be entitled to a shortpool.
         """
-        self.calendar.advance(now)
+        self.follow_clock(now)
         classes, scheduler = self.calendar.classes, self.scheduler
         return {name: scheduler.free_after_queue(name, now, account) for name in classes}
 
@@ -278,10 +299,13 @@ class AgentCore:
     def summary(self) -> CalendarSummary:
         """What the calendar looks like from outside, at the resolution the site publishes.
 
-        Within one run its time never goes back, also when the clock is set back: whoever holds a
-        copy would take the newer summary for an older one.
+        Within one epoch its time never goes back: whoever holds a copy would take the newer summary
+        for an older one.
         """
-        now = self._summarised_at = max(self.clock.now(), self._summarised_at)
+        now = self.clock.now()
+        if now < self._summarised_at:
+            self.follow_clock(now)
+        self._summarised_at = now
         if self._summary is None or self._summary.as_of < now:
             self._summary = summarise(
                 self.calendar, self.parts.ladder, now, horizon_s=self.parts.published_horizon_s

@@ -34,9 +34,10 @@ from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import GridError, UnavailableError
 from gridtravel.gridio.journal.sqlite import SqliteJournal
-from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
-from gridtravel.gridio.rpc.server.front_door import LocalSocket
+from gridtravel.gridio.rpc.client.grpc_site import connect_to_site
+from gridtravel.gridio.rpc.server.front_door import Admitting
 from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.neighbours import Connect
@@ -135,7 +136,7 @@ async def _run(
     try:
 
         def connect(site: str, endpoint: str) -> SiteConnection:
-            return GrpcSite(endpoint, credential, site=site, clock=clock)
+            return connect_to_site(site, endpoint, credential, clock)
 
         own_card = OwnCard(
             credential, advertise=config.file.site.advertise, listen=config.file.site.listen
@@ -155,12 +156,16 @@ async def _run(
         def identify(peer: Peer) -> Caller:
             return map_caller(peer, maps.grid_map, local_admins if peer.login else admins)
 
+        limits, note = config.file.connections.limits_here()
+        if note:
+            log.warning("%s", note)
         server = GridServer(
             agent,
             identify,
             address=config.file.site.listen,
             credential=credential,
             local=LocalSocket(path=config.socket, group=config.file.site.socket_group),
+            admitting=Admitting(limits=limits, admins=admins),
             site=config.name,
             clock=clock,
         )

@@ -83,7 +83,8 @@ class NodeAgent(AgentCore):
                     looked_at = self.clock.now_precise()
                     wake_at = await self.tick()
                     await self.alarm.wait(wake_at)
-                    await self.clock.sleep_until(min(looked_at + BREATH_S, wake_at))
+                    breath_until = min(looked_at, self.clock.now_precise()) + BREATH_S
+                    await self.clock.sleep_until(min(breath_until, wake_at))
         except* GridError as faults:
             raise faults.exceptions[0] from None
         finally:
@@ -98,7 +99,7 @@ class NodeAgent(AgentCore):
         """
         now = self.clock.now()
         self.record([])
-        self.calendar.advance(now)
+        self.follow_clock(now)
         self._end_holds(now)
         self.trips.participant.look(now)
         self.handover_receiver.look()

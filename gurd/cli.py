@@ -92,6 +92,8 @@ def check_config(
     credential = load_credential(loaded.credential)
     require_credential(credential, SystemClock().now(), Usage.SERVER)
     grid_map = load_grid_map(loaded.grid_mapfile)
+    if note := loaded.file.connections.note():
+        typer.echo(f"note: {note}", err=True)
     if isinstance(loaded, SiteConfig):
         site = loaded.file.site
         card = OwnCard(credential, advertise=site.advertise, listen=site.listen)

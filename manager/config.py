@@ -32,6 +32,7 @@ from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.zones import find_zone
 from gridtravel.gridio.config_file import ConfigTable, at_key, read_config
 from gridtravel.gridio.rpc.client.diagnosis import split_endpoint
+from gridtravel.gridio.rpc.server.connections_table import ConnectionsTable
 from gridtravel.manager.book.decisions import ManagerRules
 from gridtravel.manager.shadows.keeper import KeeperRules
 
@@ -131,6 +132,7 @@ class ManagerFile(ConfigTable):
     upkeep: UpkeepTable = Field(default_factory=UpkeepTable)
     parent: ParentTable | None = None
     trade: TradeTable = Field(default_factory=TradeTable)
+    connections: ConnectionsTable = Field(default_factory=ConnectionsTable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

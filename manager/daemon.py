@@ -20,9 +20,10 @@ from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import GridError, InputError, NotAuthorisedError
 from gridtravel.gridio.journal.contract import Journal, JournalFailed
 from gridtravel.gridio.journal.sqlite import SqliteJournal
-from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
-from gridtravel.gridio.rpc.server.front_door import LocalSocket
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite, connect_to_site
+from gridtravel.gridio.rpc.server.front_door import Admitting
 from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import SystemClock
@@ -108,12 +109,16 @@ async def run_manager(config: ManagerConfig) -> None:
             ).durable()
         log.info("read %d records", count)
         table = config.file.manager
+        limits, note = config.file.connections.limits_here()
+        if note:
+            log.warning("%s", note)
         server = GridServer(
             manager,
             callers.identify,
             address=table.listen,
             credential=credential,
             local=LocalSocket(path=config.state / SOCKET_FILE, group=table.socket_group),
+            admitting=Admitting(limits=limits, admins=table.admins),
             site=config.name,
             clock=clock,
         )
@@ -132,7 +137,7 @@ def build_parts(
     """The manager's parts as the configuration wants them."""
 
     def connect(site: str, endpoint: str) -> SiteConnection:
-        return GrpcSite(endpoint, credential, site=site, clock=clock)
+        return connect_to_site(site, endpoint, credential, clock)
 
     children = [
         Child(

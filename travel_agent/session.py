@@ -78,6 +78,23 @@ class GridSession:
         """The machines at which the trip may go, by name."""
         return {request.machine: self._destination(request) for request in metajob.candidates}
 
+    @staticmethod
+    def check_sites(destinations: dict[str, Destination]) -> None:
+        """Two machines without an agent that the same commands serve are one site; nobody there
+        could say that it was taken for two (docs/ssh.md).
+        """
+        known: dict[str, tuple[str, str]] = {}
+        for name, each in destinations.items():
+            if not each.commands:
+                continue
+            other, site = known.setdefault(each.commands, (name, each.site))
+            if site != each.site:
+                raise InputError(
+                    f"{other} and {name} are one site: both are {each.commands}, and your list"
+                    f" calls them {site} and {each.site}",
+                    hint="give both the same site, or correct the login of one",
+                )
+
     async def check_logins(self, destinations: dict[str, Destination]) -> None:
         """Where the metajob names a login, the site must know the user by it."""
         named = {name: each for name, each in destinations.items() if each.request.login}
@@ -230,5 +247,6 @@ class GridSession:
             is_manager=entry.is_manager,
             only_sets=entry.only_sets,
             has_agent=entry.batch is None,
+            commands=entry.ways[0] if entry.batch is not None else "",
             card=self._cards.get(entry.site),
         )

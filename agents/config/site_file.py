@@ -53,6 +53,7 @@ from gridtravel.gridcore.capacity.whole_slots import SlotRule
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.zones import find_zone
 from gridtravel.gridio.config_file import ConfigTable, at_key, read_config
+from gridtravel.gridio.rpc.server.connections_table import ConnectionsTable
 from gridtravel.gridio.system.notify import Notifier
 from gridtravel.local_sched.reservations.user_reservations import (
     AccountLimits,
@@ -222,6 +223,7 @@ class SiteFile(ConfigTable):
     shortpools: list[ShortpoolTable] = Field(default_factory=list)
     notify: NotifyTable = Field(default_factory=NotifyTable)
     hooks: HooksTable = Field(default_factory=HooksTable)
+    connections: ConnectionsTable = Field(default_factory=ConnectionsTable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

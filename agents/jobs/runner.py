@@ -121,6 +121,7 @@ class JobRunner:
         """
         events = await self.resource_manager.recover()
         now = self._clock.now()
+        self.calendar.rebook(now)
         without_class = restore_jobs(self.scheduler, self.jobs, self._state, now)
         self.calendar.take_slots(now)
         for job_id in without_class:

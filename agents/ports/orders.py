@@ -81,7 +81,7 @@ async def set_system_reservation(
     if request.trip is not None or request.replaces is not None or request.beneficiary:
         raise InputError("a reservation of the site is no leg of a trip and replaces nothing")
     calendar, now = core.calendar, core.clock.now()
-    calendar.advance(now)
+    core.follow_clock(now)
     if is_dry_run:
         pools = core.scheduler.pools
         availability = {name: pool.availability_without_queue(now) for name, pool in pools.items()}

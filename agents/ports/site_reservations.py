@@ -49,7 +49,7 @@ async def reserve_nodes(core: AgentCore, arguments: Mapping[str, str]) -> object
     is_dry_run = arguments.get("dry_run", "") == "yes"
     access = _access(arguments)
     calendar, now = core.calendar, core.clock.now()
-    calendar.advance(now)
+    core.follow_clock(now)
     decision = decide_fixed_nodes(
         calendar, core.scheduler, names, request, now, is_dry_run=is_dry_run
     )

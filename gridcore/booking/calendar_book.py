@@ -169,10 +169,12 @@ class CalendarBook:
 
     def due_holds(self, now: Instant) -> list[Reservation]:
         """Holds whose lifetime is over, oldest first; their owner lets them go, or asks first when
-        they belong to a trip.
+        they belong to a trip. One that would live longer than any may from now on was granted by a
+        clock that was ahead: it is over as well.
         """
         held = [self.reservations[each] for each in self._held]
-        due = [each for each in held if (each.hold_expires_at or 0) <= now]
+        latest = now + self.rules.hold_ttl_max_s
+        due = [each for each in held if not now < (each.hold_expires_at or 0) <= latest]
         return sorted(due, key=lambda each: (each.hold_expires_at or 0, each.reservation_id))
 
     def next_expiry(self, *, passing_over: Container[str] = ()) -> Instant | None:
@@ -223,6 +225,22 @@ class CalendarBook:
         for profile in self.free.values():
             profile.advance(now)
         self._hear_of(now)
+
+    @property
+    def known_from(self) -> Instant:
+        """The first second of which the book knows in every class what is free."""
+        return max(profile.origin for profile in self.free.values())
+
+    def rebook(self, now: Instant) -> None:
+        """After a replay, and when the clock was ahead and has been set right: ``free`` holds what
+        the live promises take from ``now`` on, and nothing else, whatever the past was taken for.
+        Others who book there book again, and ``take_slots`` follows. Changes no promise.
+        """
+        for profile in self.free.values():
+            profile.clear(now)
+        self.slots.exact_from(now)
+        for footprint in self._footprints.values():
+            footprint.withdraw(self.free)
 
     def take_slots(self, now: Instant) -> None:
         """After the replay, which books exactly what was promised: from now on promises take whole

@@ -299,6 +299,13 @@ class AvailabilityProfile:
             del self.free[:step]
         times[0] = now
 
+    def clear(self, now: Instant) -> None:
+        """Forget everything: all is free from ``now`` on, which may lie before the origin. Whoever
+        booked here books again (a clock that was ahead has been set right).
+        """
+        self.times[:] = [now]
+        self.free[:] = [self.capacity]
+
     def copy(self) -> AvailabilityProfile:
         """An independent profile with the same content, to plan on."""
         twin = AvailabilityProfile.__new__(AvailabilityProfile)

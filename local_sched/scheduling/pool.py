@@ -363,6 +363,22 @@ class ResourcePool:
             self.backfill.availability_grew(now, FAR)
         return bit
 
+    def set_back(self, running: Iterable[Job], now: Instant) -> None:
+        """See ``LocalScheduler.set_back``: what runs, what failed, drains, then the
+        queue's places.
+        """
+        profile = self.profile
+        if self.nodes is not None:
+            profile.withdraw(self.nodes.down.bit_count(), now, None)
+        for job in running:
+            if job.is_booked and job.booked_until > now:
+                profile.withdraw(job.nodes, now, job.booked_until)
+        if self.shortpool is not None:
+            self.shortpool.forget()
+        self.drains.set_back(now)
+        self.backfill.set_back([*self.queue.jobs, *self.set_aside], now)
+        self.queue.is_reordered = True
+
     def _named_nodes(self) -> NodeNames:
         if self.nodes is None:
             raise InputError(f"the nodes of class {self.name!r} have no names")

@@ -210,6 +210,13 @@ class LocalScheduler:
             pool.backfill.availability_grew(now, FAR)
             pool.queue.is_reordered = True
 
+    def set_back(self, now: Instant) -> None:
+        """The clock was ahead and has been set right. The profiles hold reservations alone, from
+        ``now`` on: everything else is booked again. What was started or stopped meanwhile stays so.
+        """
+        for pool in self.pools.values():
+            pool.set_back(self._jobs_of(pool), now)
+
     def node_down(self, class_name: str, node_name: str, now: Instant) -> list[Job]:
         """A node failed: it leaves the plan at once. Returns the jobs that were on it; whether they
         are told, cancelled or requeued is the site's decision. Saying it twice changes nothing."""
@@ -245,6 +252,9 @@ class LocalScheduler:
         if most is None:
             return None
         return max([most, *(job.limit_s for job in self.waiting.values())])
+
+    def _jobs_of(self, pool: ResourcePool) -> list[Job]:
+        return [job for job in self.running.values() if job.class_name == pool.name]
 
     def _jobs_on(self, pool: ResourcePool, bit: int) -> list[Job]:
         running = self.running.values()

@@ -29,7 +29,7 @@ from tests.support.speed import at_this_speed
 pytestmark = pytest.mark.integration
 CLOCK = SystemClock()
 
-TRIP_KEYS = {"trip", "name", "state", "start", "end", "price", "legs"}
+TRIP_KEYS = {"kept_by", "trip", "name", "state", "start", "end", "price", "legs"}
 LEG_KEYS = {
     "zone",
     "start_there",

@@ -133,7 +133,7 @@ async def test_interrupted_ssh_connection(
     """Every connection of the server is killed in the middle, in each direction: it goes on behind
     what has arrived, and the whole is unharmed.
     """
-    connection = ssh_user.connect(grid.folder.site("beta") / "state" / "agent.sock")
+    connection = ssh_user.connect(grid.folder.site("beta") / "state" / "agent.sock", site="beta")
     area = await an_area(connection, grid)
     port = Trouble(connection.site, break_the_way=ssh_user.sshd.kill_connections, breaks=2)
     assert await send_file(port.files, area, source, "in.dat")

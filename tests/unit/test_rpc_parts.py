@@ -38,8 +38,9 @@ from gridtravel.gridio.rpc.codec.faults import (
 )
 from gridtravel.gridio.rpc.codec.site_messages import decode_json
 from gridtravel.gridio.rpc.port_verbs import PORT_VERBS
-from gridtravel.gridio.rpc.server.front_door import FrontDoor, LocalSocket
+from gridtravel.gridio.rpc.server.front_door import Admitting, FrontDoor
 from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import DRIFT_MAX, IdentityNotProvenError, SkewMeter
 from gridtravel.gridio.sites.forwarding import call
@@ -276,7 +277,9 @@ def test_local_socket_path_is_bounded(tmp_path: Path) -> None:
 
 async def test_unknown_group(tmp_path: Path) -> None:
     """A group that the machine does not have leaves no socket behind."""
-    door = FrontDoor(LocalSocket(path=tmp_path / "s", group="no-such-group"))
+    door = FrontDoor(
+        local=LocalSocket(path=tmp_path / "s", group="no-such-group"), admitting=Admitting()
+    )
     door.prepare()
     with pytest.raises(InputError, match="no group"):
         await door.open()
@@ -287,7 +290,7 @@ async def test_unknown_group(tmp_path: Path) -> None:
 async def test_group_may_connect(tmp_path: Path) -> None:
     """A named group gets in, and nobody else."""
     group = grp.getgrgid(os.getgid()).gr_name
-    door = FrontDoor(LocalSocket(path=tmp_path / "s", group=group))
+    door = FrontDoor(local=LocalSocket(path=tmp_path / "s", group=group), admitting=Admitting())
     door.prepare()
     await door.open()
     status = os.stat(tmp_path / "s")

@@ -45,6 +45,7 @@ async def set_out(
     destinations = session.destinations(metajob)
     check_search(session.config.search, metajob, destinations)
     check_files(metajob, destinations, base)
+    session.check_sites(destinations)
     session.check_keepers(metajob)
     await session.check_logins(destinations)
     await session.meet(metajob)
