@@ -141,6 +141,7 @@ class AgentCore:
             work_dirs=parts.work_dirs,
             clock=parts.clock,
             kill_grace_s=parts.kill_grace_s,
+            task_limits=parts.task_limits,
             record=self.record,
             trips=self.trips,
         )

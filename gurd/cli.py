@@ -13,6 +13,7 @@ unavailable, 5 not authorised, 1 anything else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
@@ -80,6 +81,7 @@ def check_config(
     from gridtravel.agents.config.site_file import load_site_config
     from gridtravel.gridio.config_file import read_document
     from gridtravel.gridio.system.clock import SystemClock
+    from gridtravel.local_sched.accounts.account_files import AccountFiles
     from gridtravel.manager.checks import ManagerReady, check_manager
     from gridtravel.manager.config import load_manager_config
 
@@ -90,7 +92,8 @@ def check_config(
         name, ready = managing.name, check_manager(managing, now)
     else:
         serving = load_site_config(file)
-        name, ready = serving.name, check_site(serving, now)
+        with contextlib.closing(AccountFiles()) as files:
+            name, ready = serving.name, asyncio.run(check_site(serving, now, files))
     for note in ready.notes:
         tell(f"note: {note}")
     entries = f"{len(ready.grid_map)} grid-mapfile entries"

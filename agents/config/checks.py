@@ -30,7 +30,8 @@ from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.trust.credentials import Credential
 from gridtravel.gridio.trust.gridmap import GridMap, load_grid_map
 from gridtravel.gridio.trust.identity import Role
-from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs
+from gridtravel.local_sched.accounts.account_files import AccountFiles
+from gridtravel.local_sched.accounts.run_accounts import RunAs
 
 ENDPOINT_FILE: Final = "endpoint"
 JOURNAL_FILE: Final = "agent.journal"
@@ -48,7 +49,7 @@ class SiteReady:
     notes: tuple[str, ...]
 
 
-def check_site(config: SiteConfig, now: Instant) -> SiteReady:
+async def check_site(config: SiteConfig, now: Instant, files: AccountFiles) -> SiteReady:
     """Everything that would end ``gurd agent`` before it serves; a fault has file, line and key.
 
     Where a daemon serves with this state folder, its own address and socket are not asked for.
@@ -83,7 +84,7 @@ def check_site(config: SiteConfig, now: Instant) -> SiteReady:
         _check_back_end(config)
         with at_key("host", "run_as"):
             run_as = RunAs(config.file.host.run_as)
-            notes = check_logins(config.state, run_as, grid_map.logins())
+            notes = await check_logins(config.state, run_as, grid_map.logins(), files)
     card = OwnCard(credential, advertise=site.advertise, listen=site.listen)
     if problem := card.problem(now):
         notes.append(f"no other site can reach {config.name}: {problem}")

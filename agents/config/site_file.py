@@ -29,6 +29,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator
 
+from gridtravel.agents.config.limit_tables import DiskTable, LimitsTable, limit_rules
 from gridtravel.agents.config.maintenance_tables import (
     HooksTable,
     NotifyTable,
@@ -58,6 +59,7 @@ from gridtravel.local_sched.reservations.user_reservations import (
     AccountLimits,
     UserReservationLimits,
 )
+from gridtravel.local_sched.resource_managers.task_limits import TaskLimitRules
 from gridtravel.local_sched.scheduling.config import SchedulerConfig
 from gridtravel.local_sched.scheduling.shortpools import Shortpool
 
@@ -186,6 +188,8 @@ class HostTable(ConfigTable):
     run_as: Literal["login", "daemon"] = "login"
     """``daemon``: every task runs as the daemon's own user (a demonstration, a personal machine).
     """
+    control_groups: bool = True
+    """False: jobs are kept to their limits without control groups, which then somebody else has."""
 
 
 class SlurmTable(ConfigTable):
@@ -213,6 +217,8 @@ class SiteFile(ConfigTable):
     reservations: ReservationsTable = Field(default_factory=ReservationsTable)
     host: HostTable = Field(default_factory=HostTable)
     slurm: SlurmTable | None = None
+    limits: LimitsTable = Field(default_factory=LimitsTable)
+    disk: DiskTable = Field(default_factory=DiskTable)
     standing: list[StandingTable] = Field(default_factory=list)
     shortpools: list[ShortpoolTable] = Field(default_factory=list)
     notify: NotifyTable = Field(default_factory=NotifyTable)
@@ -239,6 +245,8 @@ class SiteConfig:
     """On which reservations take their time."""
     contact_ports: range
     scheduler: SchedulerConfig
+    task_limits: TaskLimitRules
+    """Of single jobs; what the disk keeps free is found out when the state folder is there."""
     maintenance: MaintenanceRules
     shortpools: dict[str, Shortpool]
     """By class."""
@@ -323,6 +331,7 @@ def _checked(path: Path, read: ConfigFile[SiteFile]) -> SiteConfig:
         ),
         contact_ports=range(int(ports[1]), int(ports[2]) + 1),
         scheduler=scheduler_rules(parsed.queue, parsed.priority, parsed.qos),
+        task_limits=limit_rules(parsed.limits, class_nodes, is_this_machine=parsed.slurm is None),
         maintenance=maintenance_rules(
             parsed.standing,
             parsed.notify,

@@ -36,6 +36,7 @@ from gridtravel.local_sched.resource_managers.base import (
     TaskEvent,
     TaskEventKind,
 )
+from gridtravel.local_sched.resource_managers.task_limits import TaskLimitRules, TaskLimits
 from gridtravel.local_sched.scheduling.jobs import WaitReason
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class JobRunner:
         work_dirs: WorkDirs,
         clock: Clock,
         kill_grace_s: float,
+        task_limits: TaskLimitRules,
         record: Callable[[Sequence[AgentEvent]], Ticket],
         trips: Trips,
     ) -> None:
@@ -99,6 +101,7 @@ class JobRunner:
         self._work_dirs = work_dirs
         self._clock = clock
         self._kill_grace_s = kill_grace_s
+        self._task_limits = task_limits
         self._record = record
         self._trips = trips
         self._waits: set[asyncio.Task[None]] = set()
@@ -215,6 +218,7 @@ class JobRunner:
             return
         settled = self._launching[event.job_id] = asyncio.Event()
         try:
+            self._work_dirs.check_room()
             await self.resource_manager.launch(self._order(view, event))
         except GridError as fault:
             log.warning("job %s cannot be launched: %s", event.job_id, fault)
@@ -248,7 +252,13 @@ class JobRunner:
             stdout_name=f"{execution_id}.stdout",
             stderr_name=f"{execution_id}.stderr",
             kill_grace_s=self._kill_grace_s,
+            limits=self.limits_of(view),
         )
+
+    def limits_of(self, view: JobView) -> TaskLimits:
+        """The most that a job's task may use."""
+        class_name = self.jobs.classes.get(view.job_id, "")
+        return self._task_limits.of(class_name, view.owner)
 
     async def stop(self, job_id: str, why: str) -> None:
         """Tell a started job to end: TERM now, KILL after the site's grace."""
@@ -396,6 +406,8 @@ class JobRunner:
             return JobState.FAILED, event.message or "its processes are gone, nobody knows how"
         if job_id in self._cancelled:
             return JobState.CANCELLED, "cancelled"
+        if event.reason is EndReason.EXCEEDED:
+            return JobState.FAILED, event.message
         if event.reason is EndReason.LIMIT or event.reason is EndReason.STOPPED:
             return JobState.TIMED_OUT, event.message or "stopped at the end of its time"
         if event.exit_code == 0:
@@ -407,7 +419,8 @@ class JobRunner:
             return
         try:
             await self.resource_manager.forget(event.job_id)
-        except (NotFoundError, ConflictError) as fault:
+        except (NotFoundError, ConflictError, OSError) as fault:
+            # What is not forgotten is told once more after a restart, and changes nothing then.
             log.info("task %s is not forgotten: %s", event.job_id, fault)
 
     def _start_of(self, view: JobView) -> JobStarting:

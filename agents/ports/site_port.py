@@ -19,12 +19,14 @@ from gridtravel.gridcore.jobs.commands import check_runnable
 from gridtravel.gridcore.jobs.handovers import HandoverGrant
 from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
+from gridtravel.gridcore.jobs.tasks import refuse_site_variable
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridcore.trips.registers import register_of_race
 from gridtravel.gridio.sites.neighbours import Named
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.local_sched.reservations.user_reservations import SYSTEM_OWNER
 from gridtravel.local_sched.resource_managers.base import OutputStream
+from gridtravel.local_sched.resource_managers.task_limits import TaskLimits
 from gridtravel.local_sched.scheduling.jobs import Job
 
 if TYPE_CHECKING:
@@ -117,6 +119,8 @@ class SiteEndpoint:
                 )
             await core.record([]).durable()
             return core.view(known.job_id)
+        for name, _ in asked.environment:
+            refuse_site_variable(name)
         self._check_cards(asked)
         check_runnable(asked)
         registering: tuple[TripRegistered, ...] = ()
@@ -256,7 +260,13 @@ class SiteEndpoint:
         """See ``SitePort``."""
         login = self._own_area(area)
         status = await self._core.parts.work_dirs.put_file(
-            area, login, path, chunks, mode=mode, sha256=sha256
+            area,
+            login,
+            path,
+            chunks,
+            mode=mode,
+            sha256=sha256,
+            area_max_bytes=self._limits_of(area, login).area_max_bytes,
         )
         await self._core.inputs.arrived(area, status)
         return status
@@ -302,6 +312,13 @@ class SiteEndpoint:
             if view.spec.reservation_id == area:
                 return self._own_job(view.job_id).owner
         return self._own_job(area).owner
+
+    def _limits_of(self, area: str, login: str) -> TaskLimits:
+        """What jobs that work in an area may use."""
+        kept = self._core.calendar.reservations.get(area)
+        of_job = self._core.jobs.classes.get(area, "")
+        class_name = of_job if kept is None else kept.resource_class
+        return self._core.parts.task_limits.of(class_name, login)
 
     def _check_readable(self, area: str, path: str) -> None:
         """An area may be read by its owner, and what a handover names by the site that it names."""

@@ -106,6 +106,20 @@ def check_site_path(field: str, path: str) -> None:
         )
 
 
+def refuse_site_variable(name: str) -> None:
+    """Raise ``FieldError`` for a name that only a site sets (docs/leg-environment.md).
+
+    Asked where a job is described and where a site takes one in, not by ``JobSpec`` itself: a
+    journal may hold older jobs with such names.
+    """
+    if name.startswith(RESERVED_PREFIX):
+        raise FieldError(
+            "environment",
+            f"the variable {name[:60]!r} is set by the site",
+            hint=f"choose a name that does not begin with {RESERVED_PREFIX}",
+        )
+
+
 def _check_environment(environment: tuple[tuple[str, str], ...]) -> None:
     if len(environment) > ENVIRONMENT_MAX:
         raise FieldError(
@@ -121,12 +135,7 @@ def _check_environment(environment: tuple[tuple[str, str], ...]) -> None:
                 f"{name[:60]!r} cannot be a variable of the environment, or is given twice",
                 hint="letters, digits and underscores, not starting with a digit",
             )
-        if name.startswith(RESERVED_PREFIX):
-            raise FieldError(
-                "environment",
-                f"the variable {name[:60]!r} is set by the site",
-                hint=f"choose a name that does not begin with {RESERVED_PREFIX}",
-            )
+        refuse_site_variable(name)
         if not is_plain_text(value) or len(f"{name}={value}".encode()) > ARGUMENT_BYTES_MAX:
             raise FieldError(
                 "environment",

@@ -20,6 +20,7 @@ from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableErr
 from gridtravel.gridcore.jobs.commands import check_runnable
 from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
+from gridtravel.gridcore.jobs.tasks import refuse_site_variable
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridio.batch.batch_calendar import BatchCalendar
 from gridtravel.gridio.batch.far_areas import FarAreas
@@ -101,6 +102,8 @@ class BatchSitePort:
 
     async def submit(self, spec: JobSpec) -> JobView | Decline:
         """Hand the job in, once; without a reservation it waits in the batch system's queue."""
+        for name, _ in spec.environment:
+            refuse_site_variable(name)
         if spec.race is not None:
             return self._decline(
                 "it has no agent that asks the other sites whether its copy has won the race"

@@ -26,6 +26,7 @@ from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.clock import ManualClock
 from gridtravel.gridio.system.notify import RecordingNotifier
+from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.resource_managers.simulated import (
     SimulatedMachine,
     SimulatedResourceManager,
@@ -104,7 +105,7 @@ class MaintenanceWorld:
                 resource_manager=SimulatedResourceManager(machine=self.machine, nodes=()),
                 clock=self.clock,
                 port_pool=PortPool("127.0.0.1", range(21_000, 21_010)),
-                work_dirs=WorkDirs(self._folder, owned_by_login=False),
+                work_dirs=WorkDirs(self._folder, owned_by_login=False, files=AccountFiles()),
                 ladder=EXACT,
                 published_horizon_s=3600,
                 time_zone="UTC",
