@@ -26,6 +26,7 @@ from gridtravel.travel_agent.booking.amend import Changed, TripChange, amend
 from gridtravel.travel_agent.booking.amendment import TripAmendment
 from gridtravel.travel_agent.booking.book import ask_only, set_out
 from gridtravel.travel_agent.booking.heal import PATIENCE_S, Healed, heal
+from gridtravel.travel_agent.booking.outcome import say_ready
 from gridtravel.travel_agent.booking.race import call_off_race, resume_race
 from gridtravel.travel_agent.booking.resume import Resumed, over, resume
 from gridtravel.travel_agent.booking.two_phase import Booking
@@ -240,6 +241,7 @@ class TravelAgent:
             if answer.itinerary.state is TripState.BOOKED:
                 work, staged = LegWork(trip), log.story.staged
                 itinerary = await work.finish(answer.itinerary, sent=staged)
+                await say_ready(trip)
                 if log.story.staged != staged:
                     answer = replace(answer, done=f"{answer.done}; sent its files")
                 itinerary, names = await Relay(trip=trip, work=work).bring_now(itinerary)

@@ -96,7 +96,12 @@ class TripContext:
     def trip_ref(self, leg: str, attempt: Attempt, legs: Sequence[AskedLeg]) -> TripRef:
         """What the site of ``leg`` learns of the trip with its hold."""
         known = tuple(
-            TripLeg(leg=each.name, site=self.destinations[each.machine].site, start=each.start)
+            TripLeg(
+                leg=each.name,
+                site=self.destinations[each.machine].site,
+                start=each.start,
+                has_agent=self.destinations[each.machine].has_agent,
+            )
             for each in legs
         )
         return TripRef(

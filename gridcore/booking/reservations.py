@@ -153,6 +153,8 @@ class TripLeg:
     leg: str
     site: str
     start: Instant
+    has_agent: bool = True
+    """False: nobody is there who could say that the leg is ready, so the trip's owner does."""
 
     def __post_init__(self) -> None:
         check_id("leg name", self.leg)

@@ -69,6 +69,10 @@ class TripRegister:
         """True when ``site`` is one of its acceptors."""
         return any(each.site == site for each in self.acceptors)
 
+    def has_agent(self, leg: str) -> bool:
+        """False for a leg whose site has nobody to speak for it."""
+        return all(each.has_agent for each in self.legs if each.leg == leg)
+
     def start_of(self, leg: str) -> Instant:
         """When a leg starts: until then it may become ready."""
         return next((each.start for each in self.legs if each.leg == leg), 0)
@@ -203,6 +207,8 @@ def _may_say_first(
         case QuestionKind.OUTCOME | QuestionKind.CANCELLATION:
             return is_owner
         case QuestionKind.READINESS:
+            if not register.has_agent(asked.leg):
+                return is_owner
             return bool(voter.party) and voter.party == register.holder_of(asked.leg)
         case _:
             return False  # which copy of a race runs is nobody's alone

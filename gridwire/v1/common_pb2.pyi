@@ -64,14 +64,16 @@ class TripRef(_message.Message):
     def __init__(self, trip_id: _Optional[str] = ..., leg: _Optional[str] = ..., participants: _Optional[_Iterable[str]] = ..., acceptors: _Optional[_Iterable[_Union[Acceptor, _Mapping]]] = ..., attempt: _Optional[int] = ..., ends_at: _Optional[int] = ..., nonce: _Optional[str] = ..., legs: _Optional[_Iterable[_Union[TripLeg, _Mapping]]] = ..., begin: _Optional[_Union[TripBegin, str]] = ...) -> None: ...
 
 class TripLeg(_message.Message):
-    __slots__ = ("leg", "site", "start")
+    __slots__ = ("leg", "site", "start", "lacks_agent")
     LEG_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
+    LACKS_AGENT_FIELD_NUMBER: _ClassVar[int]
     leg: str
     site: str
     start: int
-    def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., start: _Optional[int] = ...) -> None: ...
+    lacks_agent: bool
+    def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., start: _Optional[int] = ..., lacks_agent: _Optional[bool] = ...) -> None: ...
 
 class Acceptor(_message.Message):
     __slots__ = ("site", "endpoint", "card")

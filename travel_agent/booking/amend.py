@@ -16,6 +16,7 @@ from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob, UsagePattern
 from gridtravel.travel_agent.booking.amendment import TripAmendment
+from gridtravel.travel_agent.booking.outcome import say_ready
 from gridtravel.travel_agent.news import Listener
 from gridtravel.travel_agent.running.jobs import LegWork, check_files
 from gridtravel.travel_agent.session import GridSession
@@ -128,8 +129,10 @@ async def change_trip(
     if decline is not None:
         return Changed(itinerary=amending.story.itinerary(), decline=decline)
     await amending.settle()
-    work = LegWork(amending.trip())
-    return Changed(itinerary=await work.finish(amending.story.itinerary()))
+    trip = amending.trip()
+    itinerary = await LegWork(trip).finish(amending.story.itinerary())
+    await say_ready(trip)
+    return Changed(itinerary=itinerary)
 
 
 def pinned(wanted: Metajob, itinerary: Itinerary) -> list[Metajob]:

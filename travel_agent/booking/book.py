@@ -14,7 +14,7 @@ from gridtravel.gridcore.errors import GridError, InputError
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridcore.trips.trip_wishes import TripEvent
-from gridtravel.travel_agent.booking.outcome import OutcomeOpenError
+from gridtravel.travel_agent.booking.outcome import OutcomeOpenError, say_ready
 from gridtravel.travel_agent.booking.race import start_race
 from gridtravel.travel_agent.booking.resume import resume
 from gridtravel.travel_agent.booking.two_phase import Booking
@@ -50,22 +50,21 @@ async def set_out(
     session.check_keepers(metajob)
     await session.check_logins(destinations)
     await session.meet(metajob)
-    opened = TripOpened(trip_id=trip_id, name=metajob.name, metajob_json=metajob_to_json(metajob))
+    opened = TripOpened(
+        trip_id=trip_id,
+        name=metajob.name,
+        metajob_json=metajob_to_json(metajob),
+        base=whole_path(base),
+    )
     log = await open_new_log(session.journals, session.clock, opened)
     try:
         trip = session.trip(trip_id, metajob, log, listener, base=base)
         booking = Booking(trip, search=session.config.search)
-        opened = TripOpened(
-            trip_id=trip_id,
-            name=metajob.name,
-            metajob_json=metajob_to_json(metajob),
-            base=whole_path(base),
-        )
         try:
-            await log.write(opened)
             itinerary = await booking.book()
             if itinerary.state is TripState.BOOKED:
                 itinerary = await booking.work.finish(itinerary)
+                await say_ready(trip)
                 await notify_people(session, trip, TripEvent.BOOKED, itinerary)
         except (OutcomeOpenError, InputsUnsentError):
             raise

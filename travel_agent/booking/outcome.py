@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gridtravel.gridcore.booking.reservations import Begin
 from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import Outcome
@@ -58,6 +59,19 @@ async def call_off(trip: TripContext, attempt: Attempt) -> bool:
     """
     question = f"{attempt.name(trip.trip_id)}/cancel"
     return await _decide(trip, attempt, question, Outcome.COMMIT) is Outcome.COMMIT
+
+
+async def say_ready(trip: TripContext) -> None:
+    """Have the acceptors remember that those legs of a booked trip are ready whose sites have
+    nobody to say so. What they do not hear in time keeps all legs of that start from beginning.
+    """
+    attempt = trip.log.story.attempt
+    if trip.metajob.begin is not Begin.TOGETHER or not attempt.acceptors:
+        return
+    for leg in trip.log.story.legs:
+        if not trip.destinations[leg.machine].has_agent:
+            question = f"{attempt.name(trip.trip_id)}/ready/{leg.name}"
+            await _decide(trip, attempt, question, Outcome.COMMIT)
 
 
 async def _decide(

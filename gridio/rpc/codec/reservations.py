@@ -114,7 +114,16 @@ TRIP: Final = Table(
     leg=AS_IS,
     attempt=between(1),
     acceptors=acceptors_in("trip.acceptors."),
-    legs=many(Table(TripLeg, pb.TripLeg, "trip.legs.", leg=AS_IS, site=AS_IS)),
+    legs=many(
+        Table(
+            TripLeg,
+            pb.TripLeg,
+            "trip.legs.",
+            leg=AS_IS,
+            site=AS_IS,
+            has_agent=Rule(name="lacks_agent", write=not_, read=lambda _, value: not value),
+        )
+    ),
     begin=numbered(
         {
             Begin.EACH: pb.TRIP_BEGIN_EACH,
