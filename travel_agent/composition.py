@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridtravel.gridcore.errors import InputError, NotAuthorisedError
+from gridtravel.gridcore.errors import InputError
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import Clock, SystemClock
 from gridtravel.gridio.system.ids import RandomIds
@@ -115,8 +115,6 @@ class _Connector:
                 anchor=load_anchor(folder),
                 clock=self._clock,
             )
-        if not folder.is_dir():
-            raise NotAuthorisedError(f"there is no credential at {folder}", hint="run `gur login`")
         credential = load_credential(folder)
         require_credential(credential, self._clock.now())
         return GrpcSite(entry.endpoint, credential, site=entry.site, role=role, clock=self._clock)

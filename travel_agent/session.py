@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from gridtravel.gridcore.errors import (
     GridError,
@@ -21,6 +22,7 @@ from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
 from gridtravel.gridio.system.notify import Notifier
+from gridtravel.travel_agent.local_files import LocalInputs
 from gridtravel.travel_agent.log.finding import find_trip
 from gridtravel.travel_agent.log.folders import TripJournals
 from gridtravel.travel_agent.log.trip_log import JournaledTripLog, SharedTripLog, TripLog
@@ -193,19 +195,23 @@ class GridSession:
 
     def trip_of(self, log: TripLog, listener: Listener) -> TripContext:
         """The trip as its log has it now."""
-        for each in (*log.story.attempt.acceptors, *log.story.race_acceptors):
+        story = log.story
+        for each in (*story.attempt.acceptors, *story.race_acceptors):
             if each.card:
                 self._cards.setdefault(each.site, each.card)
-        return self.trip(log.story.trip_id, self.metajob_of(log), log, listener)
+        return self.trip(story.trip_id, self.metajob_of(log), log, listener, base=Path(story.base))
 
-    def trip(self, trip_id: str, metajob: Metajob, log: TripLog, listener: Listener) -> TripContext:
-        """A trip to the machines of ``metajob``."""
+    def trip(
+        self, trip_id: str, metajob: Metajob, log: TripLog, listener: Listener, *, base: Path
+    ) -> TripContext:
+        """A trip to the machines of ``metajob``. ``base``: where relative paths of files begin."""
         return TripContext(
             trip_id=trip_id,
             metajob=metajob,
             destinations=self.destinations(metajob),
             log=log,
             clock=self.clock,
+            inputs=LocalInputs(base),
             ids=self.ids,
             tell=listener,
             keepers=self.keepers(metajob),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from gridtravel.gridcore.capacity.node_sets import lowest_bits
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
-from gridtravel.gridcore.errors import ConflictError, InputError
+from gridtravel.gridcore.errors import REPORT_IT, ConflictError, InputError
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.local_sched.scheduling.backfill import Backfill, BackfillRule
 from gridtravel.local_sched.scheduling.compression import FAR
@@ -216,7 +216,7 @@ class ResourcePool:
                 continue
             if planned is not None and planned + job.limit_s > now:
                 profile.unbook(job.nodes, planned, planned + job.limit_s)
-            if not job.is_held:
+            if job.hold_reason is None:
                 placeless.append(job)
         key = self.queue.order.key
         for job in sorted(placeless, key=lambda job: key(job, now)):
@@ -276,7 +276,9 @@ class ResourcePool:
         names = self._named_nodes()
         mask = job.node_mask or self.choose_nodes(job, now)
         if mask is None:
-            raise ConflictError(f"{job} is to start, and too few of its nodes are idle")
+            raise ConflictError(
+                f"{job} is to start, and too few of its nodes are idle", hint=REPORT_IT
+            )
         names.idle &= ~mask
         job.node_mask = mask
         if self.drains.are_any:

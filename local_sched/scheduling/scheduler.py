@@ -97,7 +97,10 @@ class LocalScheduler:
                 raise ConflictError(
                     f"job {job_id} has started", hint="stop its tasks, then report its end"
                 )
-            raise NotFoundError(f"no waiting job {job_id!r}")
+            raise NotFoundError(
+                f"no waiting job {job_id!r}",
+                hint="it may have started or ended meanwhile: catalina show-q, catalina history",
+            )
         self._leave_queue(job)
         del self.waiting[job_id]
         self.usage.job_withdrawn(job)
@@ -105,6 +108,16 @@ class LocalScheduler:
         job.ended_at = now
         self._remember(job)
         return job
+
+    def exchange(self, job: Job, now: Instant) -> None:
+        """``job`` in place of the waiting one of the same id, whose turn it keeps."""
+        old = self._waiting(job.job_id)
+        self._leave_queue(old)
+        self.usage.job_withdrawn(old)
+        job.sequence = old.sequence
+        self.waiting[job.job_id] = job
+        self.usage.job_submitted(job)
+        self._join_queue(job, now)
 
     def job_ended(self, job_id: str, now: Instant, exit_code: int | None = 0) -> Job:
         """A running job is gone; what was booked for it beyond now is free for others."""
@@ -169,10 +182,10 @@ class LocalScheduler:
             self.reservation_jobs.job_started(job)
         self._limit_watch.add(job)
 
-    def hold(self, job_id: str, *, is_held: bool) -> None:
-        """Put a waiting job on hold, or let it go."""
+    def hold(self, job_id: str, reason: WaitReason | None) -> None:
+        """Pass a waiting job over for this reason, or let it go (``None``)."""
         job = self._waiting(job_id)
-        job.is_held = is_held
+        job.hold_reason = reason
         self.pools[job.class_name].has_new_holds = True
 
     def displace(self, class_name: str, nodes: int, start: Instant, end: Instant) -> list[Job]:
@@ -441,24 +454,33 @@ class LocalScheduler:
             return
         pool = self.pools[job.class_name]
         pool.queue.add(job, now)
-        pool.has_new_holds |= job.is_held
+        pool.has_new_holds |= job.hold_reason is not None
 
     def _waiting(self, job_id: str) -> Job:
         job = self.waiting.get(job_id)
         if job is None:
-            raise NotFoundError(f"no waiting job {job_id!r}")
+            raise NotFoundError(
+                f"no waiting job {job_id!r}",
+                hint="it may have started or ended meanwhile: catalina show-q, catalina history",
+            )
         return job
 
     def _running(self, job_id: str) -> Job:
         job = self.running.get(job_id)
         if job is None:
-            raise NotFoundError(f"no running job {job_id!r}")
+            raise NotFoundError(
+                f"no running job {job_id!r}",
+                hint="it may have started or ended meanwhile: catalina show-q, catalina history",
+            )
         return job
 
     def _pool(self, class_name: str) -> ResourcePool:
         pool = self.pools.get(class_name)
         if pool is None:
-            raise NotFoundError(f"no resource class {class_name!r}; known: {', '.join(self.pools)}")
+            raise NotFoundError(
+                f"no resource class {class_name!r}; known: {', '.join(self.pools)}",
+                hint="name one of those",
+            )
         return pool
 
     def _remember(self, job: Job) -> None:

@@ -13,7 +13,8 @@ import pytest
 from gridtravel.gridcore.errors import ConflictError, UnavailableError
 from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
 from gridtravel.gridio.sites.connections import SiteConnection
-from gridtravel.travel_agent.running.staging import checksum_of, receive_file, send_file
+from gridtravel.travel_agent.local_files import checksum_of
+from gridtravel.travel_agent.running.staging import receive_file, send_file
 from tests.support.file_areas import an_area
 from tests.support.grid_world import GridWorld
 from tests.support.sshd_world import SshUser

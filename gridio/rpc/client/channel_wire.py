@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 
 from gridtravel.gridcore.errors import DeadlineError, GridError, UnavailableError
+from gridtravel.gridcore.number_text import read_decimal
 from gridtravel.gridio.rpc.client.diagnosis import DIAGNOSIS_DEADLINE_S, Destination, diagnose
 from gridtravel.gridio.rpc.client.failures import CallFailedError
 from gridtravel.gridio.rpc.client.session_client import (
@@ -353,7 +354,7 @@ def _time_in(metadata: Iterable[Any] | None) -> float | None:
     for key, value in metadata or ():
         if key == TIME_KEY:
             try:
-                return float(value)
+                return read_decimal(str(value))
             except ValueError:
                 return None
     return None

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from gridtravel.gridcore.errors import GridError, UnavailableError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridio.rpc.refusal_line import LINE_BYTES_MAX, refusal_in
 from gridtravel.gridio.sites.connections import IdentityNotProvenError, UnreachableError
 from gridtravel.gridio.system.clock import Clock
@@ -109,7 +110,7 @@ async def diagnose(
 def split_endpoint(endpoint: str) -> tuple[str, int]:
     """Host and port of ``host:port`` or ``[address]:port``; ``ValueError`` for anything else."""
     host, colon, port = endpoint.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+    if not colon or not host or not is_count(port) or not 0 < int(port) < 65_536:
         raise ValueError(endpoint)
     return host.removeprefix("[").removesuffix("]"), int(port)
 

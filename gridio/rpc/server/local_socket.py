@@ -51,9 +51,44 @@ class LocalSocket:
         """Where the server's own ends are; only the daemon's user gets there."""
         return self.path.with_name(self.path.name + PRIVATE_FOLDER_SUFFIX)
 
+    def check(self, made: Path, *, is_served: bool = False) -> None:
+        """Raise what would keep a daemon from listening here. ``made``: a folder that the daemon
+        makes for itself; ``is_served``: it runs already.
+        """
+        folder = self.path.parent
+        if folder.resolve() == made.resolve() and not folder.exists():
+            return
+        if not folder.is_dir():
+            raise InputError(
+                f"there is no folder {folder} for the local socket",
+                hint=f"mkdir {folder}, or name another path",
+            )
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise InputError(
+                f"this daemon's user may make nothing in {folder}",
+                hint="let it write there, or name another path",
+            )
+        private = self.private_folder
+        if private.is_symlink() or (private.exists() and not private.is_dir()):
+            raise InputError(f"{private} is in the way of the socket", hint=f"remove {private}")
+        if not is_served:
+            _find_stale(self.path)
+
+    def check_group(self) -> None:
+        """Raise what would keep a daemon from giving the socket to its group."""
+        if not self.group:
+            return
+        gid = group_id(self.group)
+        if os.geteuid() != 0 and gid not in (os.getegid(), *os.getgroups()):
+            raise InputError(
+                f"this daemon's user is not in the group {self.group!r}",
+                hint=f"usermod -aG {self.group} USER, or start the daemon as root",
+            )
+
     def prepare(self) -> None:
         """Clear what a killed daemon left, and make the private folder."""
-        self._clear_stale()
+        if _find_stale(self.path):
+            self.path.unlink(missing_ok=True)
         folder = self.private_folder
         try:
             if folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.getuid():
@@ -96,40 +131,44 @@ class LocalSocket:
         if not self.group:
             path.chmod(PRIVATE_MODE)
             return
-        try:
-            group_id = grp.getgrnam(self.group).gr_gid
-        except KeyError:
-            raise InputError(
-                f"this machine has no group {self.group!r}",
-                hint="name another one for the local socket",
-            ) from None
+        gid = group_id(self.group)
         path.chmod(PRIVATE_MODE)
-        os.chown(path, -1, group_id)
+        os.chown(path, -1, gid)
         path.chmod(GROUP_MODE)
 
-    def _clear_stale(self) -> None:
-        """Remove what a killed daemon left; leave alone whatever is alive or no socket."""
-        path = self.path
+
+def group_id(name: str) -> int:
+    """The number of a group; ``InputError`` where this machine has none of that name."""
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise InputError(
+            f"this machine has no group {name[:80]!r}",
+            hint="name another one for the local socket",
+        ) from None
+
+
+def _find_stale(path: Path) -> bool:
+    """True when a killed daemon left its socket here; a fault for a live one, and for no socket."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    except OSError as fault:
+        raise UnavailableError(f"cannot look at {path}: {fault.strerror}") from fault
+    if not stat.S_ISSOCK(mode):
+        raise InputError(f"{path} exists and is no socket", hint="choose another path")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
         try:
-            mode = path.lstat().st_mode
-        except FileNotFoundError:
-            return
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return True
         except OSError as fault:
-            raise UnavailableError(f"cannot look at {path}: {fault.strerror}") from fault
-        if not stat.S_ISSOCK(mode):
-            raise InputError(f"{path} exists and is no socket", hint="choose another path")
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.setblocking(False)
-            try:
-                probe.connect(str(path))
-            except ConnectionRefusedError:
-                path.unlink(missing_ok=True)
-                return
-            except OSError as fault:
-                raise UnavailableError(f"cannot listen at {path}: {fault.strerror}") from fault
-        raise UnavailableError(
-            f"another daemon listens at {path}", hint="stop it, or choose another path"
-        )
+            raise UnavailableError(f"cannot listen at {path}: {fault.strerror}") from fault
+    raise UnavailableError(
+        f"another daemon listens at {path}", hint="stop it, or choose another path"
+    )
 
 
 def check_socket_path(path: Path) -> None:
@@ -154,4 +193,7 @@ def login_of_uid(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        raise NotAuthorisedError(f"this machine has no login for the user id {uid}") from None
+        raise NotAuthorisedError(
+            f"this machine has no login for the user id {uid}",
+            hint="ask whoever runs the machine for a login",
+        ) from None
