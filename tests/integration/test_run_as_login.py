@@ -114,7 +114,8 @@ async def test_a_job_outlives_its_daemon_under_its_own_account(site: LoginSite) 
         account="default",
         nodes=1,
         limit_s=60,
-        script="#!/bin/sh\nwhile ! test -e go; do sleep 0.05; done; id -u; id -G; umask; echo fault >&2\n",
+        script="#!/bin/sh\nwhile ! test -e go; do sleep 0.05; done\n"
+        "id -u; id -G; umask; echo fault >&2\n",
     )
     view = await connection.site.submit(spec)
     assert isinstance(view, JobView), view
