@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 from gridtravel.gridcore.booking.reservations import ReservationRequest, TripRef
+from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec
 from gridtravel.gridcore.ports import OutputChunk
 from gridtravel.gridcore.trips.itineraries import Itinerary
@@ -84,6 +85,12 @@ TRIES: dict[str, Try] = {
     "put a file": lambda at, trip, kept, job: at.site.put_file(
         kept, "file", one_chunk(), mode=0o600, sha256=""
     ),
+    "name inputs": lambda at, trip, kept, job: at.site.name_inputs(
+        kept, [InputFile(path="file", size_bytes=5, sha256="0" * 64)]
+    ),
+    "hold the job": lambda at, trip, kept, job: at.site.order("hold-job", {"job": job}),
+    "let the job go": lambda at, trip, kept, job: at.site.order("release-job", {"job": job}),
+    "order the site": lambda at, trip, kept, job: at.site.order("set-mode", {"mode": "stopped"}),
     "charge another": lambda at, trip, kept, job: at.calendar.reserve(
         a_request(trip, account="ada"), ttl_s=30
     ),

@@ -57,7 +57,7 @@ def _socket_of(account: pwd.struct_passwd, far: Path) -> Iterator[Path]:
     def welcome(connection: socket.socket) -> None:
         with connection:
             argv = [sys.executable, "-I", "-S", "-c", _RELAY, *words]
-            processes.append(subprocess.Popen(argv, stdin=connection))
+            processes.append(subprocess.Popen(argv, stdin=connection.fileno()))
 
     private = PrivateSocket(welcome)
     try:
