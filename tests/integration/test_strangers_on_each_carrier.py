@@ -4,6 +4,7 @@ socket and through an SSH login, with real accounts at a real daemon.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
@@ -13,19 +14,21 @@ import pytest
 from gridtravel.agents.config.checks import JOURNAL_FILE
 from gridtravel.agents.journal.events import CODEC
 from gridtravel.gridcore.booking.calendar_events import ReservationGranted
-from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, TripRef
+from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, ReservationState, TripRef
 from gridtravel.gridcore.errors import NotAuthorisedError, NotFoundError
 from gridtravel.gridcore.timing.timetext import format_utc
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridcore.trips.trip_consensus import Outcome, Phase, VoteQuestion
 from gridtravel.gridio.journal.sqlite_file import read_records
 from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.gridio.trust.gridmap import GridMap, grid_map_entry, write_grid_map
 from gridtravel.travel_agent.agent import TravelAgent
 from gridtravel.travel_agent.composition import open_travel_agent
 from gridtravel.travel_agent.metajob_file.reader import parse_metajob
 from gridtravel.travel_agent.sites.config import load_grid_config
 from tests.support.attacks import TRIES, attacks, seized
 from tests.support.carriers import CARRIERS, a_way
+from tests.support.host_tasks import until
 from tests.support.login_world import SITE, LoginSite, login_site
 
 pytestmark = pytest.mark.integration
@@ -181,3 +184,41 @@ async def test_an_owner_has_a_say_on_each_carrier(
         assert answer.vote.outcome is Outcome.COMMIT
         first = attacks(booked.trip)["cancel it"]
         assert (await at.calendar.vote(first)).is_granted
+
+
+async def test_a_stolen_certificate_is_nobodys_once_its_site_says_so(
+    site: LoginSite, booked: Booked
+) -> None:
+    """The line is taken out of the grid-mapfile: the next question on a connection that is open has
+    no login any more. What the owner booked stays, and the account has it by its other ways.
+    """
+    mapfile = site.root / "site" / "grid-mapfile"
+    before = mapfile.read_bytes()
+    async with a_way("network", site, "ada") as at, a_way("socket", site, "ada") as beside:
+        assert (await at.calendar.describe()).login
+        grace = grid_map_entry(site.credentials["grace"].subject, [site.accounts["grace"].pw_name])
+        try:
+            write_grid_map(mapfile, GridMap([grace]))
+            await read_again(site)
+            assert (await at.calendar.describe()).login == ""
+            with pytest.raises(NotAuthorisedError):
+                await at.calendar.release(booked.leg)
+            with pytest.raises(NotAuthorisedError):
+                await at.calendar.vote(attacks(booked.trip)["cancel it"])
+            (kept,) = [
+                each
+                for each in await beside.site.reservations(everybody=False)
+                if each.reservation_id == booked.leg
+            ]
+            assert kept.state is ReservationState.COMMITTED
+        finally:
+            mapfile.write_bytes(before)
+            await read_again(site)
+
+
+async def read_again(site: LoginSite) -> None:
+    """Have the daemon read its grid-mapfile."""
+    said = len(site.log)
+    assert site.daemon is not None
+    site.daemon.send_signal(signal.SIGHUP)
+    await until(lambda: "was read again" in site.log[said:])
