@@ -141,12 +141,12 @@ class CalendarModel:
         assert end <= min(old.start + old.request.duration_s, request.latest_end)
         assert now < end
         (only,) = (each for each in self.fitting(request) if each.name == old.resource_class)
-        price = self.tariff.unit_price_millicredits(only.name, old.start, request.duration_s)
+        price = self.tariff.unit_price_millicredits(only.name, 0, request.duration_s)
         nodes = min(old.nodes, request.nodes_max)
         if request.budget_millicredits is not None and price:
             nodes = min(nodes, request.budget_millicredits // price)
         assert nodes >= request.nodes_min
-        return Found(old.start, nodes, nodes, only.name, price)
+        return Found(old.start, price, nodes, nodes, only.name)
 
     def refusal(
         self, request: ReservationRequest, now: int, lead_s: int, old_id: str | None
