@@ -280,8 +280,8 @@ class CalendarMachine(CalendarWorld):
 
     @rule()
     def expire(self) -> None:
-        """Holds whose lifetime is over are let go, oldest first, and so are those that were granted
-        by a clock that was ahead; nothing else can expire.
+        """Holds whose lifetime is over are let go, oldest first, and those granted by a clock that
+        was ahead; nothing else can expire.
         """
         latest = self.now + RULES.hold_ttl_max_s
         due = self.calendar.due_holds(self.now)
