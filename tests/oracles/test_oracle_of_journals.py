@@ -24,7 +24,7 @@ from tests.oracles.journal_corpus import (
     MANAGERS,
     TRIP_JOURNAL,
     TRIPS,
-    make_all,
+    make_missing,
 )
 from tests.oracles.last_release import FOLDER as LAST_RELEASE
 from tests.oracles.last_release import known_of, lost
@@ -43,11 +43,11 @@ OF_LAST_RELEASE: Final = sorted(each.stem for each in (LAST_RELEASE / "journals"
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
-    """A copy that may be written to. The corpus is made where there is none, and never again."""
-    if not CORPUS.exists() and pytestconfig.getoption("--oracle-update"):
+    """A copy that may be written to. A part of the corpus is made where it is missing, once."""
+    if pytestconfig.getoption("--oracle-update"):
         # Its name goes into the journals, so it is not pytest's, which has the user's name in it.
         with pytest.MonkeyPatch.context() as patched, TemporaryDirectory(prefix="grid-") as work:
-            make_all(CORPUS, Path(work), patched)
+            make_missing(CORPUS, Path(work), patched)
     copy = tmp_path_factory.mktemp("corpus") / "journals"
     shutil.copytree(CORPUS, copy)
     return copy
