@@ -9,12 +9,14 @@ from typing import Final
 
 from gridtravel.gridcore.booking.reservations import (
     Acceptor,
+    Begin,
     Decline,
     DeclineRule,
     Reservation,
     ReservationPart,
     ReservationRequest,
     ReservationState,
+    TripLeg,
     TripRef,
 )
 from gridtravel.gridcore.booking.summaries import (
@@ -31,6 +33,7 @@ from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import InputWay, Leg, LegState, Transport
 from gridtravel.gridcore.trips.manifests import Manifest
+from gridtravel.gridcore.trips.registers import TripRegister
 from gridtravel.gridcore.trips.trip_consensus import AcceptorState, Ballot, Outcome, Vote
 
 NOW: Final = 1_900_000_000
@@ -47,6 +50,29 @@ TRIP: Final = TripRef(
     attempt=3,
     participants=("alpha", "beta", "gamma"),
     acceptors=ACCEPTORS,
+    ends_at=NOW + 7_200,
+)
+KEEPERS: Final = tuple(replace(each, card=f"card.of.{each.site}") for each in ACCEPTORS)
+"""The same with their cards."""
+TOGETHER: Final = replace(
+    TRIP,
+    nonce="k3w9",
+    acceptors=KEEPERS,
+    legs=(
+        TripLeg(leg="ocean", site="alpha", start=NOW + 900),
+        TripLeg(leg="air", site="beta", start=NOW + 900, has_agent=False),
+    ),
+    begin=Begin.TOGETHER,
+)
+"""A trip whose legs begin together."""
+REGISTER: Final = TripRegister(
+    key=TOGETHER.instance,
+    trip_id=TRIP_ID,
+    owner="ada",
+    participants=TOGETHER.participants,
+    acceptors=KEEPERS,
+    legs=TOGETHER.legs,
+    starts_at=NOW + 900,
     ends_at=NOW + 7_200,
 )
 REQUEST: Final = ReservationRequest(
@@ -111,6 +137,13 @@ LEAST_RESERVATION: Final = Reservation(
     state=ReservationState.COMMITTED,
     created_at=0,
 )
+LEG_TOGETHER: Final = replace(
+    RESERVATION,
+    reservation_id="alpha.9",
+    request=replace(REQUEST, request_id="run-3:ocean", trip=TOGETHER, replaces=None),
+    job_id="",
+)
+"""A leg of it."""
 HANDOVER: Final = Handover(
     leg="ocean",
     site="beta",
@@ -162,6 +195,12 @@ RACING_SPEC: Final = JobSpec(
     script="#!/bin/sh\necho \u00fc\n",
     race=RACE,
 )
+LATER_SPEC: Final = replace(
+    RACING_SPEC,
+    request_id="run-4:beta:job",
+    handover=replace(HANDOVER, card="card.of.beta"),
+    race=replace(RACE, acceptors=KEEPERS, sites=("alpha", "beta")),
+)
 LEAST_SPEC: Final = JobSpec(
     request_id="j", name="n", account="a", nodes=1, limit_s=1, argv=("true",)
 )
@@ -198,6 +237,9 @@ VOTED_YES: Final = AcceptorState(
     instance=f"{TRIP_ID}/2",
     vote=Vote(ballot=Ballot(0), outcome=Outcome.COMMIT, manifest=MANIFEST),
     keep_until=NOW,
+)
+VOTED_UNASKED: Final = AcceptorState(
+    instance=f"{TOGETHER.instance}/ready/ocean", keep_until=NOW, asked_by="beta"
 )
 NOT_VOTED: Final = AcceptorState(instance=f"{TRIP_ID}/1")
 LEG: Final = Leg(

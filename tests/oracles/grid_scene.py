@@ -66,6 +66,7 @@ from gridtravel.simulator.kernel.virtual_loop import VirtualLoop
 from gridtravel.travel_agent import composition
 from gridtravel.travel_agent.agent import TravelAgent
 from gridtravel.travel_agent.sites.config import MachineEntry, load_grid_config
+from tests.oracles.example_values import NOW
 
 T = TypeVar("T")
 
@@ -156,7 +157,7 @@ def built_agent(
             login_of=login_of,
             connect=connect,
             cards=CARDS,
-            own_card=lambda: CARDS.issue(name, f"{name}.example.org:7101", 0),
+            own_card=lambda: CARDS.issue(name, f"{name}.example.org:7101", NOW),
             limits=LIMITS,
             maintenance=MaintenanceRules(),
             notifier=RecordingNotifier(),

@@ -237,9 +237,14 @@ def bad_luck(story: GurStory) -> None:
 def interruptions(story: GurStory) -> None:
     """Commands whose laptop dies: what its disk held at that moment is found by the next."""
     story.transcript.heading("a laptop that dies")
-    for verb, name in (("reserve", "asked"), ("commit", "decided"), ("submit", "committed")):
+    with_files = f'{COPY}stage_in = ["input.txt"]\n'
+    for verb, name, task in (
+        ("reserve", "asked", COPY),
+        ("commit", "decided", COPY),
+        ("put_file", "committed", with_files),
+    ):
         with cut_off(story.scene, verb):
-            story.gur("book", story.wish(name, {"alpha": 1, "beta": 1}, task=COPY))
+            story.gur("book", story.wish(name, {"alpha": 1, "beta": 1}, task=task))
         story.gur("resume", name)
         story.gur("status", name)
     with cut_off(story.scene, "commit"):

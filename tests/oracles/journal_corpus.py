@@ -23,7 +23,13 @@ from gridtravel.gridio.system.ids import SeededIds
 from tests.oracles import catalina_story, gur_story
 from tests.oracles.example_values import NOW
 from tests.oracles.grid_scene import BY_PRIORITY, FIRST_COME, MANAGER, GridScene, open_scene
-from tests.oracles.journals_by_hand import AT_A_MANAGER, AT_A_SITE, ON_LAPTOPS
+from tests.oracles.journals_by_hand import (
+    AT_A_MANAGER,
+    AT_A_SITE,
+    AT_A_SITE_OF_CARDS,
+    ON_LAPTOPS,
+    ON_LAPTOPS_OF_CARDS,
+)
 from tests.oracles.record_examples import JOURNALED
 from tests.oracles.transcripts import Transcript
 
@@ -37,17 +43,35 @@ AGENTS: Final = {
     "agent-by-hand": "alpha",
     "agent-compacted": "alpha",
     "agent-crashed": "beta",
+    "agent-of-cards": "alpha",
 }
 """Folder -> the site whose journal it is."""
 MANAGERS: Final = ("manager-north", "manager-by-hand", "manager-compacted")
-TRIPS: Final = ("trips", "trips-by-hand", "trips-in-databases", "trips-torn")
+TRIPS: Final = ("trips", "trips-by-hand", "trips-in-databases", "trips-torn", "trips-of-cards")
 """Folders of trips, each with a folder of its own."""
 RECORDS_AN_APPEND: Final = 3
 CUT_BYTES: Final = 11
 
 
-def make_all(root: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write the whole corpus; ``work``: a temporary folder."""
+def make_missing(root: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write what the corpus has not yet; ``work``: a temporary folder. Files that are there stay as
+    the release wrote them that made them.
+    """
+    if not root.exists():
+        make_first(root, work, monkeypatch)
+    if not (root / "agent-of-cards").exists():
+        make_of_cards(root)
+
+
+def make_of_cards(root: Path) -> None:
+    """Since sites have cards, and jobs go with their holds."""
+    store(root / "agent-of-cards" / JOURNAL, encoded("agent", AT_A_SITE_OF_CARDS))
+    for trip_id, events in ON_LAPTOPS_OF_CARDS.items():
+        append(root / "trips-of-cards" / trip_id / TRIP_JOURNAL, encoded("trip", events))
+
+
+def make_first(root: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first release left."""
     for name, story, config in (
         ("days", gur_story, FIRST_COME),
         ("orders", catalina_story, BY_PRIORITY),

@@ -10,16 +10,22 @@ from gridtravel.agents.journal.events import (
     AcceptorsForgotten,
     AccessGiven,
     HandoverDone,
+    HeldJobKept,
     HookBegun,
+    InputArrived,
+    InputsNamed,
     JobAccepted,
     JobBoosted,
     JobBound,
     JobHeld,
     JobOnFailedNode,
+    JobOver,
     JobRequeued,
     JobResized,
     JobRunning,
+    JobSpecChanged,
     JobStarting,
+    LegRuns,
     ModeChanged,
     NodeChanged,
     NodesFixed,
@@ -30,6 +36,7 @@ from gridtravel.agents.journal.events import (
     StandingDeclared,
     StandingSkipped,
     StandingWithdrawn,
+    TripRegistered,
 )
 from gridtravel.agents.maintenance_rules import NodeFailureRule
 from gridtravel.gridcore.booking.calendar_events import (
@@ -41,6 +48,7 @@ from gridtravel.gridcore.booking.calendar_events import (
 )
 from gridtravel.gridcore.booking.reservations import Reservation, ReservationEvent, ReservationState
 from gridtravel.gridcore.booking.trade import TradeAccount
+from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.local_sched.scheduling.config import SchedulerMode
 from gridtravel.manager.book.events import (
@@ -68,6 +76,7 @@ from gridtravel.travel_agent.log.events import (
     LegsDropped,
     PeopleTold,
     ProbesAsked,
+    RaceOpened,
     TripAmended,
     TripBooked,
     TripDecided,
@@ -181,6 +190,51 @@ AT_A_SITE: Final[tuple[object, ...]] = (
 )  # fmt: skip
 """Of ``alpha``."""
 
+HELD_LEG: Final = replace(
+    reserved("alpha.9"),
+    request=replace(reserved("alpha.9").request, trip=some.TOGETHER),
+)
+BOUND: Final = replace(some.HELD_JOB.spec, reservation_id="alpha.9", features=())
+HELD_LATER: Final = replace(
+    reserved("alpha.10", start=NOW + 4_000),
+    request=replace(
+        reserved("alpha.10", start=NOW + 4_000).request,
+        trip=replace(some.TOGETHER, attempt=4, nonce="m2r5"),
+    ),
+)
+
+AT_A_SITE_OF_CARDS: Final[tuple[object, ...]] = (
+    NumbersGiven(reservations=8, jobs=19),
+    TripRegistered(register=some.REGISTER),
+    ReservationGranted(reservation=HELD_LEG),
+    HeldJobKept(reservation_id="alpha.9", job=some.HELD_JOB),
+    InputArrived(reservation_id="alpha.9", path=some.INPUT.path, sha256="0b" * 32),
+    AcceptorChanged(state=some.VOTED_YES),
+    AcceptorChanged(state=some.VOTED_UNASKED),
+    ReservationChanged(reservation_id="alpha.9", event=COMMIT, at=NOW),
+    JobAccepted(
+        job_id="20.alpha",
+        owner="ada",
+        spec=BOUND,
+        at=NOW,
+        class_name="thin",
+        came_with_hold=True,
+    ),
+    JobSpecChanged(job_id="20.alpha", spec=replace(BOUND, request_id="run-5:ocean:job")),
+    InputsNamed(job_id="20.alpha", inputs=(replace(some.INPUT, path="in/mesh.dat"),)),
+    InputArrived(reservation_id="alpha.9", path=some.INPUT.path, sha256=some.INPUT.sha256),
+    LegRuns(reservation_id="alpha.9", instance=some.TOGETHER.instance),
+    JobAccepted(job_id="21.alpha", owner="ada", spec=some.LATER_SPEC, at=NOW),
+    JobAccepted(job_id="22.alpha", owner="bob", spec=some.LEAST_SPEC, at=NOW, class_name="fat"),
+    JobStarting(job_id="22.alpha", at=NOW, until=NOW + 9, reservation_id="",
+                node_names=("fat-0",)),
+    JobOver(job_id="22.alpha", at=NOW + 8, state=JobState.COMPLETED, exit_code=0, reason="",
+            ended_at=NOW + 5),
+    ReservationGranted(reservation=HELD_LATER),
+    HeldJobKept(reservation_id="alpha.10", job=some.HELD_JOB),
+)  # fmt: skip
+"""Of ``alpha``: jobs that came with their holds, and trips that are known with all their legs."""
+
 PARTS: Final = (
     Part(child="beta", request_id="north.8/beta/1", nodes=2, reservation_id="beta.9"),
     Part(child="gamma", request_id="north.8/gamma/1", nodes=1, reservation_id="gamma.3",
@@ -255,3 +309,40 @@ ON_LAPTOPS: Final[dict[str, tuple[object, ...]]] = {
     "trip-unopened": (),
 }
 """A trip in the middle of a change, and one whose command died before its first record."""
+
+ON_LAPTOPS_OF_CARDS: Final[dict[str, tuple[object, ...]]] = {
+    "trip-midchange": (
+        TripOpened(
+            trip_id="trip-midchange", name="weather", metajob_json=METAJOB_JSON, base="/home/ada"
+        ),
+        HoldsAsked(attempt=3, legs=(ASKED,)),
+        TripDecided(
+            attempt=3,
+            legs=(some.LEG, some.LEAST_LEG),
+            acceptors=some.KEEPERS,
+            nonce=some.TOGETHER.nonce,
+            asked_at=NOW,
+        ),
+        TripBooked(legs=(some.LEG, some.LEAST_LEG)),
+        FilesSent(leg="ocean", reservation_id="alpha.7"),
+        AmendmentOpened(metajob_json=METAJOB_JSON, reason="as its user wishes", base="/home/ada"),
+        AmendmentDecided(
+            attempt=4, legs=(some.LEG,), acceptors=some.KEEPERS, nonce="m2r5", asked_at=NOW + 60
+        ),
+        TripAmended(legs=(some.LEG,), dropped=(some.LEAST_LEG,)),
+        AmendmentOpened(metajob_json=METAJOB_JSON, reason="healing", base="/home/ada"),
+        AmendmentDecided(
+            attempt=5, legs=(some.LEG,), acceptors=some.KEEPERS, nonce="p8t1", asked_at=NOW + 90
+        ),
+    ),
+    "trip-race": (
+        TripOpened(trip_id="trip-race", name="copies", metajob_json=METAJOB_JSON),
+        RaceOpened(
+            copies=("one", "two"),
+            acceptors=some.KEEPERS,
+            ends_at=NOW + 60,
+            sites=("alpha", "beta"),
+        ),
+    ),
+}
+"""The same trip with its folder and the names of its attempts, and a race that knows its sites."""

@@ -28,6 +28,7 @@ from gridtravel.agents.journal.events import (
     JobRunning,
     JobSpecChanged,
     JobStarting,
+    LegRuns,
     ModeChanged,
     NodeChanged,
     NodesFixed,
@@ -38,6 +39,7 @@ from gridtravel.agents.journal.events import (
     StandingDeclared,
     StandingSkipped,
     StandingWithdrawn,
+    TripRegistered,
 )
 from gridtravel.agents.journal.events import CODEC as AGENT_CODEC
 from gridtravel.agents.maintenance_rules import NodeFailureRule
@@ -206,6 +208,11 @@ AGENT: Final[tuple[object, ...]] = (
     AccessGiven(reservation_id="alpha.7", access=AccessRule()),
     StandingDeclared(rule=RULE, at=NOW),
     StandingWithdrawn(name="class", at=NOW),
+    ReservationGranted(reservation=some.LEG_TOGETHER),
+    JobAccepted(job_id="21.alpha", owner="ada", spec=some.LATER_SPEC, at=NOW),
+    TripRegistered(register=some.REGISTER),
+    AcceptorChanged(state=some.VOTED_UNASKED),
+    LegRuns(reservation_id="alpha.9", instance=some.TOGETHER.instance),
 )
 
 MANAGER: Final[tuple[object, ...]] = (
@@ -264,6 +271,23 @@ TRIPS: Final[tuple[object, ...]] = (
     UndoAsked(reason="cancelled by its user"),
     TripEnded(state="CANCELLED", message="cancelled", legs=(some.LEG,)),
     TripEnded(state="ABSENT"),
+    TripDecided(
+        attempt=3,
+        legs=(some.LEG,),
+        acceptors=some.KEEPERS,
+        nonce=some.TOGETHER.nonce,
+        asked_at=NOW,
+    ),
+    AmendmentDecided(
+        attempt=4,
+        legs=(some.LEG,),
+        acceptors=some.KEEPERS,
+        nonce=some.TOGETHER.nonce,
+        asked_at=NOW,
+    ),
+    RaceOpened(
+        copies=("alpha", "beta"), acceptors=some.KEEPERS, ends_at=NOW, sites=("alpha", "beta")
+    ),
 )
 
 JOURNALED: Final[Mapping[str, tuple[EventCodec, Mapping[str, type], tuple[object, ...]]]] = (

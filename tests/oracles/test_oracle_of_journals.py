@@ -24,8 +24,10 @@ from tests.oracles.journal_corpus import (
     MANAGERS,
     TRIP_JOURNAL,
     TRIPS,
-    make_all,
+    make_missing,
 )
+from tests.oracles.last_release import FOLDER as LAST_RELEASE
+from tests.oracles.last_release import known_of, lost
 from tests.oracles.record_examples import JOURNALED
 from tests.oracles.replayed_state import (
     found_records,
@@ -36,15 +38,16 @@ from tests.oracles.replayed_state import (
 from tests.oracles.wire_examples import ScriptedSite
 
 CORPUS: Final = FOLDER / "journals"
+OF_LAST_RELEASE: Final = sorted(each.stem for each in (LAST_RELEASE / "journals").iterdir())
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
-    """A copy that may be written to. The corpus is made where there is none, and never again."""
-    if not CORPUS.exists() and pytestconfig.getoption("--oracle-update"):
+    """A copy that may be written to. A part of the corpus is made where it is missing, once."""
+    if pytestconfig.getoption("--oracle-update"):
         # Its name goes into the journals, so it is not pytest's, which has the user's name in it.
         with pytest.MonkeyPatch.context() as patched, TemporaryDirectory(prefix="grid-") as work:
-            make_all(CORPUS, Path(work), patched)
+            make_missing(CORPUS, Path(work), patched)
     copy = tmp_path_factory.mktemp("corpus") / "journals"
     shutil.copytree(CORPUS, copy)
     return copy
@@ -53,6 +56,31 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 @pytest.mark.parametrize("name", AGENTS)
 def test_sites(name: str, corpus: Path, frozen: Frozen) -> None:
     """A site that starts from the journal knows all that it knew."""
+    frozen.json(f"journals/{name}.json", known_by_site(name, corpus))
+
+
+@pytest.mark.parametrize("name", MANAGERS)
+def test_managers(name: str, corpus: Path, frozen: Frozen) -> None:
+    """The same for a manager."""
+    frozen.json(f"journals/{name}.json", known_by_manager(name, corpus))
+
+
+@pytest.mark.parametrize("name", TRIPS)
+def test_trips(name: str, corpus: Path, frozen: Frozen) -> None:
+    """A laptop remembers its trips, whichever release wrote them."""
+    frozen.json(f"journals/{name}.json", known_by_laptop(name, corpus))
+
+
+@pytest.mark.parametrize("name", OF_LAST_RELEASE)
+def test_journals_of_last_release(name: str, corpus: Path) -> None:
+    """What the last release knew of its journals is known today, in each field that it had."""
+    whose = name.partition("-")[0]
+    know = {"agent": known_by_site, "manager": known_by_manager, "trips": known_by_laptop}[whose]
+    assert [*lost(known_of(name), know(name, corpus))] == []
+
+
+def known_by_site(name: str, corpus: Path) -> dict[str, Any]:
+    """What is stored in a site's journal, and what the site knows after its replay."""
     path = corpus / name / JOURNAL
     records = list(read_records(path))
     found = found_records(records)
@@ -65,12 +93,11 @@ def test_sites(name: str, corpus: Path, frozen: Frozen) -> None:
         found["state"] = state_of_agent(agent, clock.now())
     finally:
         journal.close()
-    frozen.json(f"journals/{name}.json", found)
+    return found
 
 
-@pytest.mark.parametrize("name", MANAGERS)
-def test_managers(name: str, corpus: Path, frozen: Frozen) -> None:
-    """The same for a manager."""
+def known_by_manager(name: str, corpus: Path) -> dict[str, Any]:
+    """The same of a manager."""
     path = corpus / name / JOURNAL
     found = found_records(read_records(path))
     journal = SqliteJournal(path)
@@ -81,19 +108,18 @@ def test_managers(name: str, corpus: Path, frozen: Frozen) -> None:
         found["state"] = state_of_manager(manager)
     finally:
         journal.close()
-    frozen.json(f"journals/{name}.json", found)
+    return found
 
 
-@pytest.mark.parametrize("name", TRIPS)
-def test_trips(name: str, corpus: Path, frozen: Frozen) -> None:
-    """A laptop remembers its trips, whichever release wrote them."""
+def known_by_laptop(name: str, corpus: Path) -> dict[str, Any]:
+    """The same of a laptop, by trip."""
     folders, found = TripFolders(corpus / name), dict[str, Any]()
     for trip_id in folders.trip_ids():
         found[trip_id] = found_records(read_records(corpus / name / trip_id / TRIP_JOURNAL))
         log = JournaledTripLog(folders.open(trip_id), ManualClock(NOW), trip_id=trip_id)
         found[trip_id]["state"] = state_of_trip(log.story)
         log.close()
-    frozen.json(f"journals/{name}.json", found)
+    return found
 
 
 @pytest.mark.parametrize("name", [*AGENTS, *MANAGERS])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,8 @@ from gridtravel.gridio.batch import far_book, job_files
 from gridtravel.gridio.journal.contract import Record
 from tests.oracles.completeness import never_shown
 from tests.oracles.frozen_files import FOLDER, Frozen
+from tests.oracles.last_release import FOLDER as LAST_RELEASE
+from tests.oracles.last_release import lost
 from tests.oracles.record_examples import JOBS, JOURNALED, WISHES, far_lines
 
 AT = 1_900_000_007
@@ -27,9 +32,9 @@ def written() -> list[str]:
     return lines
 
 
-def kept(whose: str) -> list[tuple[str, bytes]]:
+def kept(whose: str, folder: Path = FOLDER) -> list[tuple[str, bytes]]:
     """The lines of one journal: kind and body."""
-    rows = (row.split("\t") for row in (FOLDER / FILE).read_text("utf-8").splitlines())
+    rows = (row.split("\t") for row in (folder / FILE).read_text("utf-8").splitlines())
     return [(kind, body.encode()) for journal, kind, body in rows if journal == whose]
 
 
@@ -46,20 +51,45 @@ def test_meaning(whose: str) -> None:
     assert read == list(examples)
 
 
+@pytest.mark.parametrize("whose", JOURNALED)
+def test_records_of_last_release(whose: str) -> None:
+    """A record of the last release is read as what it says, in each field that it had."""
+    codec, _, _ = JOURNALED[whose]
+    rows = kept(whose, LAST_RELEASE)
+    assert rows
+    for kind, body in rows:
+        read = codec.decode(Record(kind=kind, at=AT, body=body))
+        again = codec.encode(read, at=AT)
+        assert again.kind == kind
+        assert [*lost(json.loads(body), json.loads(again.body))] == [], kind
+
+
+def test_far_files_of_last_release() -> None:
+    """The same for what the last release wrote down at sites without an agent."""
+    readers = {"far wish": (far_book.to_line, _wishes), "far job": (job_files.to_line, _jobs)}
+    for what, (to_line, read) in readers.items():
+        rows = [body for _, body in kept(what, LAST_RELEASE)]
+        values = read(rows)
+        assert len(values) == len(rows) > 0
+        for body, value in zip(rows, values, strict=True):
+            assert [*lost(json.loads(body), json.loads(to_line(value)))] == [], what
+
+
 def test_meaning_of_far_files() -> None:
     """The same for what is written down at sites without an agent."""
-    wishes = [
-        (f"entry w{number}", f"request {body.decode()}")
-        for number, (_, body) in enumerate(kept("far wish"))
-    ]
-    entries = far_book.read_entries(line for pair in wishes for line in pair)
-    assert [each.wish for each in entries.values()] == list(WISHES)
-    jobs = [
-        (f"job j{number}", f"spec {body.decode()}")
-        for number, (_, body) in enumerate(kept("far job"))
-    ]
-    files = job_files.read_jobs(line for pair in jobs for line in pair)
-    assert [each.record for each in files] == list(JOBS)
+    assert _wishes([body for _, body in kept("far wish")]) == list(WISHES)
+    assert _jobs([body for _, body in kept("far job")]) == list(JOBS)
+
+
+def _wishes(bodies: Sequence[bytes]) -> list[Any]:
+    pairs = [(f"entry w{number}", f"request {b.decode()}") for number, b in enumerate(bodies)]
+    entries = far_book.read_entries(line for pair in pairs for line in pair)
+    return [each.wish for each in entries.values()]
+
+
+def _jobs(bodies: Sequence[bytes]) -> list[Any]:
+    pairs = [(f"job j{number}", f"spec {b.decode()}") for number, b in enumerate(bodies)]
+    return [each.record for each in job_files.read_jobs(line for pair in pairs for line in pair)]
 
 
 @pytest.mark.parametrize("whose", JOURNALED)

@@ -125,6 +125,7 @@ JSON_VALUE: Final = {"as_of": NOW, "rows": [{"job": "17.alpha", "share": 0.5}], 
 CASES: Final = (
     Case(what="a manager", verb="describe", answer=DESCRIPTION),
     Case(what="as little as may be", verb="describe", answer=LEAST_DESCRIPTION),
+    Case(what="its card", verb="describe", answer=replace(DESCRIPTION, card="card.of.north")),
     Case(
         what="three windows",
         verb="inquire",
@@ -154,6 +155,13 @@ CASES: Final = (
         words=(some.LEAST_REQUEST,),
         named={"ttl_s": 0, "job": None},
         answer=some.DECLINE,
+    ),
+    Case(
+        what="a leg that begins with the others",
+        verb="reserve",
+        words=(some.LEG_TOGETHER.request,),
+        named={"ttl_s": 30, "job": None},
+        answer=some.LEG_TOGETHER,
     ),
     Case(
         what="granted",
@@ -231,6 +239,16 @@ CASES: Final = (
         words=(VoteQuestion(instance=f"{some.TRIP_ID}/1", phase=Phase.LEARN),),
         answer=AcceptorAnswer(acceptor="gamma", is_granted=True, promised=Ballot(0), vote=None),
     ),
+    Case(
+        what="to have it settled",
+        verb="vote",
+        words=(
+            VoteQuestion(
+                instance=some.VOTED_UNASKED.instance, phase=Phase.SETTLE, outcome=Outcome.ABORT
+            ),
+        ),
+        answer=AcceptorAnswer(acceptor="beta", is_granted=True, promised=Ballot(0), vote=None),
+    ),
     Case(what="news", verb="subscribe", answer=[some.SUMMARY, DELTA, EMPTY_SUMMARY]),
     Case(
         what="asked only",
@@ -259,6 +277,12 @@ CASES: Final = (
     Case(what="a reservation", verb="unbind_job", words=("17.alpha", ["alpha.7"])),
     Case(what="a leg's job", verb="submit", words=(some.SPEC,), answer=some.JOB),
     Case(what="a copy", verb="submit", words=(some.RACING_SPEC,), answer=some.LEAST_JOB),
+    Case(
+        what="a copy that knows where the others are",
+        verb="submit",
+        words=(some.LATER_SPEC,),
+        answer=some.LEAST_JOB,
+    ),
     Case(what="refused", verb="submit", words=(some.LEAST_SPEC,), answer=some.LEAST_DECLINE),
     Case(
         what="brought",

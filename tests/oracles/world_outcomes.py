@@ -151,7 +151,7 @@ def _user(laptop: SimulatedLaptop) -> dict[str, Any]:
         "logs": {
             trip_id: {
                 "state": story.state.value,
-                "attempts": [story.attempt, story.attempts],
+                "attempts": [story.attempt.number, story.attempts],
                 "undoing": story.is_undoing,
                 "legs": [
                     [
