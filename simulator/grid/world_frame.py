@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from gridtravel.gridcore.booking.reservations import Reservation, TripRef
     from gridtravel.gridcore.trips.itineraries import Itinerary
     from gridtravel.gridio.trust.cards import SharedKeyCards
     from gridtravel.simulator.kernel.chance import Chance
@@ -31,6 +33,23 @@ class WorldFrame(Protocol):
     network: Network
     cards: SharedKeyCards
     """In place of an authority, which a simulated grid has not."""
+
+    storm_s: float
+    """How long new faults come."""
+
+    def site_names(self) -> Sequence[str]:
+        """All sites of the world."""
+        ...
+
+    def known_trips(self) -> Sequence[TripRef]:
+        """A leg of each attempt that any site has held, in the order in which they came: an id is
+        no secret.
+        """
+        ...
+
+    def known_reservations(self, site: str) -> Sequence[Reservation]:
+        """What a site has held, whoever owns it."""
+        ...
 
     def crash_point_of(self, party: str) -> CrashPoint | None:
         """Where the first life of ``party`` is to crash."""
