@@ -155,6 +155,10 @@ spell: setup ## Check the spelling
 check-model: setup ## Search every state of the protocol for trips, with SPIN
 	@$(BIN)/python tools/check_model.py
 
+.PHONY: mutants
+mutants: setup ## Change consensus, journal and authorisation bit by bit; does a test notice? ONLY=words
+	@$(BIN)/python tools/mutants.py $(ONLY)
+
 .PHONY: proto
 proto: setup ## Generate gridwire/ from proto/
 	$(BIN)/python tools/generate_proto.py

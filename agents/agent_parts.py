@@ -10,6 +10,7 @@ from gridtravel.agents.maintenance_rules import NO_MAINTENANCE, MaintenanceRules
 from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.notify import LogNotifier, Notifier
 from gridtravel.local_sched.reservations.user_reservations import NO_LIMITS, UserReservationLimits
+from gridtravel.local_sched.resource_managers.task_limits import NO_RULES, TaskLimitRules
 
 if TYPE_CHECKING:
     from gridtravel.agents.jobs.work_dirs import WorkDirs
@@ -50,6 +51,8 @@ class AgentParts:
     """The same file: subject to the accounts that it may charge; none: any."""
     limits: UserReservationLimits = NO_LIMITS
     """On what users may reserve by themselves."""
+    task_limits: TaskLimitRules = NO_RULES
+    """On what one job may use of processes, memory and disk."""
     maintenance: MaintenanceRules = NO_MAINTENANCE
     """Standing reservations, failed nodes, notices and hooks."""
     notifier: Notifier = field(default_factory=LogNotifier)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
+from gridtravel.agents.jobs.inputs import InputKeeper
 from gridtravel.agents.jobs.runner import JobRunner
 from gridtravel.agents.journal.compaction import compacted
 from gridtravel.agents.journal.events import (
@@ -37,7 +38,11 @@ from gridtravel.gridcore.booking.calendar_events import (
     ReservationGranted,
     ReservationMoved,
 )
-from gridtravel.gridcore.booking.reservations import ReservationEvent
+from gridtravel.gridcore.booking.reservations import (
+    Reservation,
+    ReservationEvent,
+    ReservationState,
+)
 from gridtravel.gridcore.booking.summaries import CalendarSummary
 from gridtravel.gridcore.booking.summarising import summarise
 from gridtravel.gridcore.callers import Caller
@@ -45,6 +50,7 @@ from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 from gridtravel.gridcore.errors import NotAuthorisedError
 from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridio.journal.compaction import history_of, rewrite
 from gridtravel.gridio.journal.contract import JournalFailed
 from gridtravel.gridio.sites.background import BackgroundTasks
@@ -53,6 +59,7 @@ from gridtravel.gridio.sites.publishing import CalendarPublisher
 from gridtravel.gridio.system.alarms import Alarm
 from gridtravel.gridio.system.notify import Notice
 from gridtravel.local_sched.scheduling.queries import waiting_reason
+from gridtravel.local_sched.scheduling.site_scheduler import put_together_again
 
 if TYPE_CHECKING:
     from gridtravel.agents.agent_parts import AgentParts
@@ -123,6 +130,7 @@ class AgentCore:
             own_port=own_calendar,
             record=self.record,
             released=lambda leg, reason: self.runner.reservation_ended(leg, reason),
+            ready=self.leg_is_ready,
         )
         self.runner = JobRunner(
             calendar=parts.calendar,
@@ -133,14 +141,43 @@ class AgentCore:
             work_dirs=parts.work_dirs,
             clock=parts.clock,
             kill_grace_s=parts.kill_grace_s,
+            task_limits=parts.task_limits,
             record=self.record,
             trips=self.trips,
+        )
+        self.inputs = InputKeeper(
+            calendar=parts.calendar,
+            scheduler=parts.scheduler,
+            jobs=parts.jobs,
+            runner=self.runner,
+            work_dirs=parts.work_dirs,
+            record=self.record,
         )
         self.alarm = Alarm(parts.clock)
         """Rung when something has changed that the next tick must look at."""
         self._summary: CalendarSummary | None = None
         self._summarised_at: Instant = 0
+        self._epoch = parts.calendar.epoch
+        self._clock_set_back = 0
+        """How often, since the start."""
         self.maintenance = maintenance(self)
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def follow_clock(self, now: Instant) -> None:
+        """Before anything is looked at or decided at ``now``. What is past is forgotten; when the
+        clock was ahead and has been set right, what it made us forget is put together again from
+        the promises, as at a restart, and whoever has a copy of the calendar gets a new one.
+        """
+        step_s = max(self.calendar.known_from, self._summarised_at) - now
+        if step_s > 0:
+            put_together_again(self.calendar, self.scheduler, now)
+            self._clock_set_back += 1
+            self.calendar.epoch = f"{self._epoch}.{self._clock_set_back}"
+            self._summary, self._summarised_at = None, now
+            self.publisher.changed()
+            log.warning("the clock was set back by %d s", step_s)
+        self.calendar.advance(now)
 
     # -- what is known -----------------------------------------------------------------------------
 
@@ -159,7 +196,7 @@ class AgentCore:
         section 3, policy 1: only after all currently queued jobs are scheduled). ``account``: may
         be entitled to a shortpool.
         """
-        self.calendar.advance(now)
+        self.follow_clock(now)
         classes, scheduler = self.calendar.classes, self.scheduler
         return {name: scheduler.free_after_queue(name, now, account) for name in classes}
 
@@ -169,8 +206,27 @@ class AgentCore:
         job = self.scheduler.waiting.get(job_id)
         if job is None or view.state is not JobState.QUEUED:
             return view
-        reason = waiting_reason(self.scheduler, job)
-        return replace(view, planned_start=job.planned_start, reason=reason.value)
+        reason = self.jobs.lacks(job_id) or waiting_reason(self.scheduler, job).value
+        return replace(view, planned_start=job.planned_start, reason=reason)
+
+    def shown(self, entry: Reservation) -> Reservation:
+        """An entry of the book as its owner is shown it, with the job that is bound to it."""
+        job_id = self.jobs.legs.bound.get(entry.reservation_id)
+        return entry if job_id is None else replace(entry, job_id=job_id)
+
+    def leg_is_ready(self, reservation_id: str) -> bool:
+        """True when a committed leg could begin as far as this site is concerned: it has no job, or
+        its job stands and every input is there. A file that comes from a stage before does not
+        count: the job waits for that by itself.
+        """
+        kept = self.calendar.reservations.get(reservation_id)
+        if kept is None or kept.state is not ReservationState.COMMITTED:
+            return False
+        job_id = self.jobs.legs.bound.get(reservation_id)
+        if job_id is None:
+            return True
+        is_over = self.jobs.views[job_id].state.is_over
+        return not is_over and not self.jobs.lacks(job_id)
 
     def tell_job_owner(self, job_id: str, what: str, text: str) -> None:
         """A notice about a job, to the address its owner gave; logged in any case."""
@@ -190,12 +246,19 @@ class AgentCore:
 
     # -- promises ----------------------------------------------------------------------------------
 
-    def record(self, events: Sequence[AgentEvent]) -> Ticket:
+    def record(self, events: Sequence[AgentEvent], *, manifest: Manifest = NO_CONTACTS) -> Ticket:
         """Journal and apply; the ticket comes back when the disk has it. An empty list is a
         barrier: what an answer to a repeated request must wait for.
+
+        A hold that is committed by ``events``, however its commit came, leaves its job bound in the
+        same write. ``manifest``: what came with the commit.
         """
         now = self.clock.now()
-        events = (*events, *self.jobs.resized_by(events, self.calendar.reservations))
+        kept = self.calendar.reservations
+        bound = self.jobs.bound_by(events, kept, dict(manifest.contacts), now)
+        renewed = {each.job_id for each in bound}
+        resized = self.jobs.resized_by(events, kept)
+        events = (*events, *bound, *(each for each in resized if each.job_id not in renewed))
         try:
             ticket = self.parts.journal.append([CODEC.encode(event, at=now) for event in events])
         except JournalFailed:
@@ -203,6 +266,8 @@ class AgentCore:
             raise
         for event in events:
             self.apply(event)
+        for each in bound:
+            self.runner.queue(each.job_id)
         if events:
             self.alarm.ring()
             self._summary = None
@@ -243,6 +308,7 @@ class AgentCore:
             participant.note_withdrawn(self.calendar.get(event.reservation_id))
         self.calendar.apply(event)
         if isinstance(event, ReservationChanged):
+            self.jobs.apply(event)
             self.trips.tell()
             if event.event is ReservationEvent.COMMIT:
                 participant.note_committed(self.calendar.get(event.reservation_id))
@@ -277,10 +343,13 @@ class AgentCore:
     def summary(self) -> CalendarSummary:
         """What the calendar looks like from outside, at the resolution the site publishes.
 
-        Within one run its time never goes back, also when the clock is set back: whoever holds a
-        copy would take the newer summary for an older one.
+        Within one epoch its time never goes back: whoever holds a copy would take the newer summary
+        for an older one.
         """
-        now = self._summarised_at = max(self.clock.now(), self._summarised_at)
+        now = self.clock.now()
+        if now < self._summarised_at:
+            self.follow_clock(now)
+        self._summarised_at = now
         if self._summary is None or self._summary.as_of < now:
             self._summary = summarise(
                 self.calendar, self.parts.ladder, now, horizon_s=self.parts.published_horizon_s

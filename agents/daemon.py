@@ -14,12 +14,20 @@ import logging
 import os
 import pwd
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from gridtravel.agents.agent_parts import AgentParts
+from gridtravel.agents.config.checks import (
+    AREAS_FOLDER,
+    ENDPOINT_FILE,
+    JOURNAL_FILE,
+    TASKS_FOLDER,
+    check_site,
+)
+from gridtravel.agents.config.limit_tables import MIB, disk_reserve
 from gridtravel.agents.config.site_file import SiteConfig
 from gridtravel.agents.config.state_folder import check_logins, make_state_folder
 from gridtravel.agents.jobs.work_dirs import WorkDirs
@@ -32,45 +40,60 @@ from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import GridError, UnavailableError
 from gridtravel.gridio.journal.sqlite import SqliteJournal
-from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
-from gridtravel.gridio.rpc.server.front_door import LocalSocket
+from gridtravel.gridio.rpc.client.grpc_site import connect_to_site
+from gridtravel.gridio.rpc.server.front_door import Admitting
 from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.terminal.text import say
 from gridtravel.gridio.trust.cards import CardVerifier, CertifiedCards
-from gridtravel.gridio.trust.credentials import Usage, load_credential, require_credential
+from gridtravel.gridio.trust.credentials import Credential
 from gridtravel.gridio.trust.gridmap import GridMap, load_grid_map
+from gridtravel.local_sched.accounts.account_files import AccountFiles
+from gridtravel.local_sched.accounts.run_accounts import RunAs
 from gridtravel.local_sched.resource_managers.base import NodeDescription, ResourceManager
 from gridtravel.local_sched.resource_managers.host import HostResourceManager
 from gridtravel.local_sched.resource_managers.slurm import SlurmResourceManager
 from gridtravel.local_sched.resource_managers.slurm_commands import SlurmCommands
-from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs
 from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
 
 log = logging.getLogger(__name__)
 
-ENDPOINT_FILE: Final = "endpoint"
-JOURNAL_FILE: Final = "agent.journal"
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class GridMapKeeper:
-    """The grid-mapfile in force; a broken new version leaves the old one in force."""
+    """The grid-mapfile in force; a broken new version leaves the old one in force, and so does one
+    with a login whose jobs could not run.
+    """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, grid_map: GridMap, check: Callable[[GridMap], Awaitable[list[str]]]
+    ) -> None:
+        """``grid_map``: as it was read and checked at the start. ``check``: what is to be noted of
+        another map's logins; it raises where one is not taken.
+        """
         self._path = path
-        self.grid_map: GridMap = load_grid_map(path)
+        self._check = check
+        self._reading = asyncio.Lock()
+        self.grid_map = grid_map
 
-    def reload(self) -> None:
+    async def reload(self) -> None:
         """Read the file again."""
-        try:
-            self.grid_map = load_grid_map(self._path)
-        except GridError as fault:
-            log.error("the grid-mapfile is not taken: %s", fault)
-        else:
+        async with self._reading:
+            try:
+                found = load_grid_map(self._path)
+                notes = await self._check(found)
+            except GridError as fault:
+                log.error("the grid-mapfile is not taken: %s", fault)
+                return
+            self.grid_map = found
+            for note in notes:
+                log.warning("%s", note)
             log.info("the grid-mapfile was read again")
 
 
@@ -79,24 +102,46 @@ async def run_agent(config: SiteConfig) -> None:
     anything listens.
     """
     clock = SystemClock()
-    credential = load_credential(config.credential)
-    require_credential(credential, clock.now(), Usage.SERVER)
-    maps = GridMapKeeper(config.grid_mapfile)
+    files = AccountFiles()
     run_as = RunAs(config.file.host.run_as)
-    for note in check_logins(config.state, run_as, maps.grid_map.logins()):
-        log.warning("%s", note)
+
+    async def check(grid_map: GridMap) -> list[str]:
+        return await check_logins(config.state, run_as, grid_map.logins(), files)
+
+    try:
+        ready = await check_site(config, clock.now(), files)
+        for note in ready.notes:
+            log.warning("%s", note)
+        maps = GridMapKeeper(config.grid_mapfile, ready.grid_map, check)
+        await _run(config, clock, ready.credential, maps, files)
+    finally:
+        files.close()
+
+
+async def _run(
+    config: SiteConfig,
+    clock: SystemClock,
+    credential: Credential,
+    maps: GridMapKeeper,
+    files: AccountFiles,
+) -> None:
+    """The book is opened, and the agent serves."""
+    run_as = RunAs(config.file.host.run_as)
     make_state_folder(config.state, run_as, JOURNAL_FILE)
-    journal = SqliteJournal(config.state / JOURNAL_FILE)
+    room_mib = config.file.disk.journal_room_mib
+    journal = SqliteJournal(
+        config.state / JOURNAL_FILE, room_bytes=None if room_mib is None else room_mib * MIB
+    )
     try:
 
         def connect(site: str, endpoint: str) -> SiteConnection:
-            return GrpcSite(endpoint, credential, site=site, clock=clock)
+            return connect_to_site(site, endpoint, credential, clock)
 
         own_card = OwnCard(
             credential, advertise=config.file.site.advertise, listen=config.file.site.listen
         )
         cards = CertifiedCards(credential)
-        parts = build_parts(config, journal, clock, maps, connect, cards, own_card)
+        parts = build_parts(config, journal, clock, maps, connect, files, cards, own_card)
         agent = NodeAgent(parts)
         count = agent.replay()
         if journal.was_rewound:
@@ -110,12 +155,16 @@ async def run_agent(config: SiteConfig) -> None:
         def identify(peer: Peer) -> Caller:
             return map_caller(peer, maps.grid_map, local_admins if peer.login else admins)
 
+        limits, note = config.file.connections.limits_here()
+        if note:
+            log.warning("%s", note)
         server = GridServer(
             agent,
             identify,
             address=config.file.site.listen,
             credential=credential,
             local=LocalSocket(path=config.socket, group=config.file.site.socket_group),
+            admitting=Admitting(limits=limits, admins=admins),
             site=config.name,
             clock=clock,
         )
@@ -156,6 +205,7 @@ def build_parts(
     clock: SystemClock,
     maps: GridMapKeeper,
     connect: Connect,
+    files: AccountFiles,
     cards: CardVerifier,
     own_card: Callable[[], str],
 ) -> AgentParts:
@@ -175,16 +225,25 @@ def build_parts(
         for each in config.classes
         for number in range(each.nodes)
     )
+    reserve = disk_reserve(config.state, config.file.disk)
+    own = config.task_limits.default
+    limits = replace(
+        config.task_limits, default=replace(own, disk_free_min_bytes=reserve.free_bytes or None)
+    )
     return AgentParts(
         calendar=calendar,
         scheduler=site_scheduler(calendar, config.scheduler, shortpools=config.shortpools),
         jobs=JobTable(config.name),
         journal=journal,
-        resource_manager=_back_end(config, clock, nodes),
+        resource_manager=_back_end(config, clock, nodes, files),
         clock=clock,
         port_pool=PortPool(config.file.site.contact_host, config.contact_ports),
         work_dirs=WorkDirs(
-            config.state / "areas", owned_by_login=config.file.host.run_as == RunAs.LOGIN.value
+            config.state / AREAS_FOLDER,
+            owned_by_login=config.file.host.run_as == RunAs.LOGIN.value,
+            files=files,
+            reserve=reserve,
+            site=config.name,
         ),
         ladder=config.ladder,
         published_horizon_s=config.file.calendar.published_horizon_s,
@@ -193,6 +252,7 @@ def build_parts(
         login_of=lambda subject: maps.grid_map.login_of(subject),
         accounts_of=lambda subject: maps.grid_map.accounts_of(subject),
         limits=config.file.reservations.limits(),
+        task_limits=limits,
         maintenance=config.maintenance,
         notifier=config.notifier,
         connect=connect,
@@ -202,13 +262,23 @@ def build_parts(
 
 
 def _back_end(
-    config: SiteConfig, clock: SystemClock, nodes: tuple[NodeDescription, ...]
+    config: SiteConfig,
+    clock: SystemClock,
+    nodes: tuple[NodeDescription, ...],
+    files: AccountFiles,
 ) -> ResourceManager:
     """What runs the site's tasks: this machine, or the Slurm of ``[slurm]``."""
-    root, run_as = config.state / "tasks", RunAs(config.file.host.run_as)
+    root, run_as = config.state / TASKS_FOLDER, RunAs(config.file.host.run_as)
     slurm = config.file.slurm
     if slurm is None:
-        return HostResourceManager(root=root, clock=clock, nodes=nodes, run_as=run_as)
+        return HostResourceManager(
+            root=root,
+            clock=clock,
+            nodes=nodes,
+            files=files,
+            run_as=run_as,
+            control_groups=config.file.host.control_groups,
+        )
     return SlurmResourceManager(
         root=root,
         clock=clock,
@@ -217,6 +287,7 @@ def _back_end(
             conf=config.path.parent / slurm.conf if slurm.conf else None, partition=slurm.partition
         ),
         slurm_names={each.name: name for each, name in zip(nodes, slurm.nodes, strict=True)},
+        files=files,
         run_as=run_as,
     )
 
@@ -246,8 +317,7 @@ async def _serve(
         async with server:
             own_card.issue(server.port, agent.clock.now())
             endpoint_file.write_text(server.endpoint + "\n", encoding="utf-8")
-            sys.stdout.write(f"ready {server.endpoint}\n")
-            sys.stdout.flush()
+            say(f"ready {server.endpoint}")
             with _told_to_stop(maps) as stop:
                 tasks.append(asyncio.create_task(_wait(stop), name="stop"))
                 await _first_of(tasks)
@@ -287,9 +357,18 @@ def _told_to_stop(maps: GridMapKeeper) -> Iterator[asyncio.Event]:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, maps.reload)
+    readings: set[asyncio.Task[None]] = set()
+
+    def read_again() -> None:
+        reading = asyncio.create_task(maps.reload(), name="grid-mapfile")
+        readings.add(reading)
+        reading.add_done_callback(readings.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, read_again)
     try:
         yield stop
     finally:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.remove_signal_handler(number)
+        for reading in readings:
+            reading.cancel()

@@ -78,12 +78,14 @@ class NodeAgent(AgentCore):
         try:
             async with self.background.open(), asyncio.TaskGroup() as group:
                 self.handover_receiver.open(group)
+                self.inputs.open(group)
                 self._chores = group
                 while True:
                     looked_at = self.clock.now_precise()
                     wake_at = await self.tick()
                     await self.alarm.wait(wake_at)
-                    await self.clock.sleep_until(min(looked_at + BREATH_S, wake_at))
+                    breath_until = min(looked_at, self.clock.now_precise()) + BREATH_S
+                    await self.clock.sleep_until(min(breath_until, wake_at))
         except* GridError as faults:
             raise faults.exceptions[0] from None
         finally:
@@ -98,10 +100,11 @@ class NodeAgent(AgentCore):
         """
         now = self.clock.now()
         self.record([])
-        self.calendar.advance(now)
+        self.follow_clock(now)
         self._end_holds(now)
         self.trips.participant.look(now)
         self.handover_receiver.look()
+        self.inputs.look()
         self.maintenance.keep_standing(now)
         swept = (*self.calendar.decide_sweep(now), *self.trips.decide_sweep(now))
         if swept:
@@ -117,6 +120,7 @@ class NodeAgent(AgentCore):
         self.slots.move_up(now)
         self.maintenance.look_after(now)
         await self.runner.settle_reservations()
+        await self.inputs.give_up(now)
         await self.runner.start(result.starts, now)
         for job in result.stops:
             await self.runner.stop(job.job_id, "its time is over")
@@ -127,6 +131,7 @@ class NodeAgent(AgentCore):
             self.calendar.next_end(),
             self.trips.participant.next_due(),
             self.maintenance.next_due(),
+            self.inputs.next_due(),
             self.slots.next_due(),
         )
         return float(min([each for each in moments if each is not None] + [now + IDLE_WAKE_S]))

@@ -24,8 +24,8 @@ from bench.figures import Figure, show
 from gridtravel.gridcore.booking.reservations import Reservation, ReservationRequest
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridio.rpc.client.grpc_site import CLIENT_OPTIONS, GrpcSite
-from gridtravel.gridio.rpc.server.front_door import LocalSocket
 from gridtravel.gridio.rpc.server.grid_server import SERVER_OPTIONS, GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.trust.credentials import Credential, load_credential
 from tests.support.certificate_scenes import a_site, a_user, an_authority

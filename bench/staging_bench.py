@@ -24,8 +24,9 @@ from gridtravel.gridcore.jobs.tasks import StagedFile
 from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.trust.credentials import load_credential
+from gridtravel.travel_agent.local_files import files_of
 from gridtravel.travel_agent.news import News
-from gridtravel.travel_agent.running.staging import files_of, send_all
+from gridtravel.travel_agent.running.staging import send_all
 from tests.support.file_areas import an_area
 from tests.support.grid_world import GridWorld, grid_world
 from tests.support.sshd_world import Sshd, SshUser

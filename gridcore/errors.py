@@ -12,11 +12,17 @@
 Only ``UnavailableError`` and its children are worth a retry; every verb of the protocol is
 idempotent, so a retry with the same request id is always safe. ``exit_code`` is what a command line
 returns for the fault (docs/exit-codes.md).
+
+Each fault has a next step. Words that are wrong can be corrected, and what is away may come back;
+every other fault is made with the step that helps in its case: its constructor takes no less.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+REPORT_IT: Final = "that is a mistake of the program: report it, with the daemon's log"
+"""The next step where its own books contradict each other."""
 
 
 class GridError(Exception):
@@ -24,11 +30,19 @@ class GridError(Exception):
 
     exit_code: ClassVar[int] = 1
     may_retry: ClassVar[bool] = False
+    usual_step: ClassVar[str] = "ask whoever runs the site"
+    """What helps where the fault itself does not say."""
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        """What helps in this case; empty only where ``usual_step`` does."""
+
+    @property
+    def next_step(self) -> str:
+        """What whoever meets the fault does next."""
+        return self.hint or self.usual_step
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
@@ -38,6 +52,10 @@ class InputError(GridError):
     """Wrong usage or malformed input; ``hint`` says what would be right."""
 
     exit_code = 2
+    usual_step = "correct it and say it again; nothing was changed"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
 
 
 class FieldError(InputError):
@@ -46,7 +64,7 @@ class FieldError(InputError):
     """
 
     def __init__(
-        self, field: str, message: str, *, hint: str | None = None, index: int | None = None
+        self, field: str, message: str, *, hint: str = "", index: int | None = None
     ) -> None:
         super().__init__(message, hint=hint)
         self.field = field
@@ -71,6 +89,10 @@ class UnavailableError(GridError):
 
     exit_code = 4
     may_retry = True
+    usual_step = "try again later"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
 
 
 class DeadlineError(UnavailableError):

@@ -21,7 +21,10 @@ from gridtravel.gridcore.booking.reservations import (
 from gridtravel.gridcore.booking.summaries import CalendarSummary, SummaryDelta
 from gridtravel.gridcore.booking.trade import TradeAccount
 from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
+from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 
 PART_SUFFIX: Final = ".part"
@@ -98,14 +101,22 @@ class CalendarPort(Protocol):
         """Look, without any effect; one answer a request, in order."""
         ...
 
-    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
+    async def reserve(
+        self, request: ReservationRequest, *, ttl_s: int, job: HeldJob | None = None
+    ) -> Reservation | Decline:
         """Phase one: a hold at the earliest start that fits, for ``ttl_s`` seconds or what the
-        owner makes of it.
+        owner makes of it. ``job``: what runs in it; it is checked and kept with the hold, and goes
+        when that goes.
         """
         ...
 
-    async def commit(self, reservation_id: str) -> Reservation | Decline:
-        """Phase two: after the answer it survives crash and power loss."""
+    async def commit(
+        self, reservation_id: str, *, manifest: Manifest = NO_CONTACTS
+    ) -> Reservation | Decline:
+        """Phase two: after the answer it survives crash and power loss, and the job that came with
+        the hold is bound to it (``Reservation.job_id``). ``manifest``: where that job's companions
+        can be reached; the first commit's counts.
+        """
         ...
 
     async def release(self, reservation_id: str) -> None:
@@ -162,6 +173,13 @@ class SitePort(Protocol):
 
     async def submit(self, spec: JobSpec) -> JobView | Decline:
         """Queue a job. The same request id again gives the same job."""
+        ...
+
+    async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:
+        """Say which files have come from the stage before, for the job that waits for the traveller
+        to bring them (``JobSpec.relayed_from``); it starts only when they are there. Said twice it
+        changes nothing. ``NotFoundError``: no job there waits for that.
+        """
         ...
 
     async def cancel_job(self, job_id: str) -> JobView:

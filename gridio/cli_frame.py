@@ -19,6 +19,14 @@ import typer
 from typer.core import TyperGroup
 
 from gridtravel.gridcore.errors import GridError, InputError
+from gridtravel.gridcore.number_text import is_decimal, is_whole
+from gridtravel.gridio.terminal.text import (
+    drop_the_rest,
+    flush,
+    print_json,
+    tell,
+    use_any_characters,
+)
 
 EXIT_DONE: Final = 0
 EXIT_OTHER: Final = 1
@@ -27,11 +35,11 @@ EXIT_DECLINED: Final = 3
 EXIT_INTERRUPTED: Final = 130
 
 _AS_JSON: Final = "gridtravel.as_json"
-_NEXT_STEPS: Final[Mapping[int, str]] = {
-    4: "try again later",
-    5: "ask whoever runs the site",
+_NUMBERS: Final[Mapping[type, tuple[Callable[[str], bool], str]]] = {
+    int: (is_whole, "a whole number"),
+    float: (is_decimal, "a number"),
 }
-"""By exit code: what helps where the fault itself does not say."""
+"""What may be written for an option of that type, and what it is called."""
 _USAGE_FAULTS: Final[tuple[type[Exception], ...]] = tuple(
     each
     for each in typer.BadParameter.__mro__
@@ -60,7 +68,10 @@ JsonOption = Annotated[
 class CommandFrame(TyperGroup):
     """A program and its commands."""
 
-    interrupted: ClassVar[Sequence[str]] = ("interrupted",)
+    interrupted: ClassVar[tuple[str, str]] = (
+        "interrupted",
+        "what was done stays; what was begun ends by itself",
+    )
     """What is said after Ctrl-C, or the end of input where somebody was asked: a line, and one that
     says what to do next.
     """
@@ -82,17 +93,24 @@ class CommandFrame(TyperGroup):
         """Carry out one command line. ``standalone_mode`` false: return the exit code."""
         # gRPC's library writes of failed handshakes to standard error too; we say it better.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+        use_any_characters()
         words = list(sys.argv[1:] if args is None else args)
         try:
             code = self._ended(words)
-            sys.stdout.flush()
+            flush()
         except BrokenPipeError:
-            # Whoever read our output has seen enough; what is left must not be flushed at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_the_rest()
             code = EXIT_OTHER
         if standalone_mode:
             sys.exit(code)
         return code
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command that is meant, which takes only plain digits for numbers."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None and found.callback is not None:
+            _only_plain_numbers(found)
+        return found
 
     def invoke(self, ctx: Any) -> Any:
         """Carry out the command that was named; a fault is told and becomes its exit code."""
@@ -108,16 +126,13 @@ class CommandFrame(TyperGroup):
 
     @classmethod
     def refuse(cls, fault: GridError, command: str, *, as_json: bool) -> int:
-        """Tell a fault of ``command``, which is called by its program's name first. The exit code.
-
-        Where the fault itself does not say what helps, people are told what usually does.
+        """Tell a fault of ``command``, which is called by its program's name first. The exit
+        code.
         """
         message = cls.words_of(fault)
         if as_json:
             print_json(error_object(fault, message))
-        usual = f"see: {command} --help" if fault.exit_code == EXIT_USAGE else ""
-        hint = fault.hint or _NEXT_STEPS.get(fault.exit_code, usual)
-        tell_fault(command.partition(" ")[0], message, hint)
+        tell_fault(command.partition(" ")[0], message, next_step(fault, command))
         return fault.exit_code
 
     def _ended(self, words: list[str]) -> int:
@@ -139,6 +154,41 @@ class CommandFrame(TyperGroup):
         except typer.Abort:
             tell_fault(name, *self.interrupted)
             return EXIT_INTERRUPTED
+
+
+def _only_plain_numbers(command: Any) -> None:
+    """Let the options and arguments of ``command`` that are numbers take plain digits alone, where
+    the parser would take ``1_000``, digits of other scripts, ``nan`` and ``inf`` as well
+    (``gridcore.number_text``).
+    """
+    declared = inspect.signature(command.callback, eval_str=True).parameters
+    for each in command.params:
+        known = declared.get(each.name)
+        kind = next(
+            (kind for kind in _NUMBERS if known and kind in _types_in(known.annotation)), None
+        )
+        if kind is not None:
+            vars(each)["process_value"] = _checked_first(each.process_value, *_NUMBERS[kind])
+
+
+def _types_in(annotation: Any) -> list[Any]:
+    """``Annotated[list[int] | None, ...]``: int among them."""
+    inner = (
+        get_args(annotation)[:1] if hasattr(annotation, "__metadata__") else get_args(annotation)
+    )
+    return [annotation, *(found for each in inner for found in _types_in(each))]
+
+
+def _checked_first(
+    convert: Callable[[Any, Any], Any], is_number: Callable[[str], bool], what: str
+) -> Callable[[Any, Any], Any]:
+    def process(context: Any, value: Any) -> Any:
+        for word in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(word, str) and not is_number(word):
+                raise typer.BadParameter(f"{word[:40]!r} is not {what}", ctx=context)
+        return convert(context, value)
+
+    return process
 
 
 def command_line(name: str, help: str, frame: type[CommandFrame] = CommandFrame) -> typer.Typer:
@@ -199,18 +249,27 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 def error_object(fault: GridError, message: str | None = None) -> dict[str, Any]:
     """A fault for scripts; ``message``: its words, where they are not its own."""
     told = fault.message if message is None else message
-    return {"error": {"message": told, "hint": fault.hint, "exit_code": fault.exit_code}}
+    return {"error": {"message": told, "hint": fault.next_step, "exit_code": fault.exit_code}}
 
 
-def tell_fault(program: str, message: str, hint: str | None = None) -> None:
+def next_step(fault: GridError, command: str) -> str:
+    """What to do next, for whoever typed ``command``."""
+    if fault.hint or fault.exit_code != EXIT_USAGE:
+        return fault.next_step
+    return f"see: {command} --help"
+
+
+def tell_fault(program: str, message: str, next_step: str) -> None:
     """One line, and one that says what to do next."""
-    below = f"\n  {hint}" if hint else ""
-    sys.stderr.write(f"{program}: {message}{below}\n")
+    tell(f"{program}: {message}")
+    tell(f"  {next_step}")
 
 
-def print_json(value: object) -> None:
-    """Print the one JSON object of a command, at once: the command may go on for hours."""
-    import json
-
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
-    sys.stdout.flush()
+def code_of(faults: Sequence[GridError]) -> int:
+    """The exit code of a command that did some things and not others: that of its faults when they
+    are of one kind, else 1.
+    """
+    codes = {fault.exit_code for fault in faults}
+    if not codes:
+        return EXIT_DONE
+    return codes.pop() if len(codes) == 1 else EXIT_OTHER

@@ -14,7 +14,12 @@ from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.errors import (
+    GridError,
+    InputError,
+    NotAuthorisedError,
+    UnavailableError,
+)
 from gridtravel.gridio.file_faults import KeyPath, located, nearest_line
 from gridtravel.gridio.system.private_files import read_bounded
 from gridtravel.gridio.toml_text import NotToml, key_lines, parse_toml
@@ -23,29 +28,48 @@ CONFIG_BYTES_MAX: Final = 1 << 20
 
 
 class ConfigTable(BaseModel):
-    """A table of a configuration file; a key that it does not name is refused."""
+    """A table of a configuration file; a key that it does not name is refused, and so is a value
+    of another type: ``true`` is no number, ``"16"`` neither, and ``nan`` and ``inf`` are none that
+    anything could be done with.
+    """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 M = TypeVar("M", bound=ConfigTable)
 
 
 class KeyFault(InputError):
-    """An ``InputError`` about the value of one key; ``ConfigFile.told`` adds file and line."""
+    """An ``InputError`` about the value of one key; ``ConfigFile.told`` adds file and line.
 
-    def __init__(self, key: KeyPath, message: str, *, hint: str | None = None) -> None:
+    ``family``: what it becomes then, where the value is right in itself and what it leads to is
+    not, such as a certificate that has expired (``NotAuthorisedError``).
+    """
+
+    def __init__(
+        self,
+        key: KeyPath,
+        message: str,
+        *,
+        hint: str = "",
+        family: type[GridError] = InputError,
+    ) -> None:
         super().__init__(f"{'.'.join(map(str, key))}: {message}", hint=hint)
         self.key = key
+        self.family = family
 
 
 @contextmanager
 def at_key(*key: str | int) -> Iterator[None]:
-    """Within it, what the domain says of a value is said of this key."""
+    """Within it, what is said of a value is said of this key."""
     try:
         yield
+    except KeyFault:
+        raise
     except InputError as fault:
         raise KeyFault(key, fault.message, hint=fault.hint) from None
+    except (NotAuthorisedError, UnavailableError) as fault:
+        raise KeyFault(key, fault.message, hint=fault.hint, family=type(fault)) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +89,9 @@ class ConfigFile(Generic[M]):
         except InputError as fault:
             key = fault.key if isinstance(fault, KeyFault) else ()
             hint = fault.hint or _hint(self.page)
-            raise _located(self.path, self.text, key, fault.message, hint) from None
+            told = _located(self.path, self.text, key, fault.message, hint)
+            family = fault.family if isinstance(fault, KeyFault) else InputError
+            raise family(told.message, hint=told.hint) from None
 
 
 def read_config(

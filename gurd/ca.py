@@ -20,9 +20,10 @@ import typer
 
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.instants import Instant
-from gridtravel.gridio.cli_frame import JsonOption, command_line, print_json
+from gridtravel.gridio.cli_frame import JsonOption, command_line
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.terminal.text import print_json, say_all
 from gridtravel.gridio.trust.authority import ROOT_KEY_FILE, Authority
 from gridtravel.gridio.trust.certificates import LOOPBACK_HOSTS, fingerprint
 from gridtravel.gridio.trust.credentials import Credential
@@ -214,4 +215,4 @@ def _print(facts: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
     if as_json:
         print_json(facts)
     else:
-        typer.echo("\n".join(lines))
+        say_all(lines)

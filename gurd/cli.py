@@ -13,6 +13,7 @@ unavailable, 5 not authorised, 1 anything else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
@@ -26,6 +27,7 @@ from gridtravel.gridcore.errors import InputError
 from gridtravel.gridio.cli_frame import command_line
 from gridtravel.gridio.ssh import bridge
 from gridtravel.gridio.ssh.bridge import DEFAULT_SOCKET
+from gridtravel.gridio.terminal.text import say, tell
 from gridtravel.gurd.ca import ca_app
 
 PR_SET_PDEATHSIG: Final = 1
@@ -73,33 +75,29 @@ def manager(config: ConfigOption, exit_with_parent: ParentOption = False) -> Non
 def check_config(
     file: Annotated[Path, typer.Argument(help="A site's or a manager's TOML file.")],
 ) -> None:
-    """Read a configuration and its credential as the daemon would; start nothing."""
+    """Ask all that a daemon with this configuration would ask at its start; start nothing."""
+    from gridtravel.agents.config.checks import SiteReady, check_site
     from gridtravel.agents.config.site_file import PAGE as SITE_PAGE
-    from gridtravel.agents.config.site_file import SiteConfig, load_site_config
-    from gridtravel.agents.config.state_folder import check_logins
-    from gridtravel.agents.own_card import OwnCard
+    from gridtravel.agents.config.site_file import load_site_config
     from gridtravel.gridio.config_file import read_document
     from gridtravel.gridio.system.clock import SystemClock
-    from gridtravel.gridio.trust.credentials import Usage, load_credential, require_credential
-    from gridtravel.gridio.trust.gridmap import load_grid_map
-    from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs
+    from gridtravel.local_sched.accounts.account_files import AccountFiles
+    from gridtravel.manager.checks import ManagerReady, check_manager
     from gridtravel.manager.config import load_manager_config
 
-    is_manager = "manager" in read_document(file, SITE_PAGE)
-    loaded = load_manager_config(file) if is_manager else load_site_config(file)
-    credential = load_credential(loaded.credential)
-    require_credential(credential, SystemClock().now(), Usage.SERVER)
-    grid_map = load_grid_map(loaded.grid_mapfile)
-    if isinstance(loaded, SiteConfig):
-        site = loaded.file.site
-        card = OwnCard(credential, advertise=site.advertise, listen=site.listen)
-        if problem := card.problem(SystemClock().now()):
-            typer.echo(f"note: no other site can reach {loaded.name}: {problem}", err=True)
-        run_as = RunAs(loaded.file.host.run_as)
-        for note in check_logins(loaded.state, run_as, grid_map.logins()):
-            typer.echo(f"note: {note}", err=True)
-    entries = f"{len(grid_map)} grid-mapfile entries"
-    typer.echo(f"{loaded.name}: good; {credential.subject}, {entries}")
+    now = SystemClock().now()
+    ready: SiteReady | ManagerReady
+    if "manager" in read_document(file, SITE_PAGE):
+        managing = load_manager_config(file)
+        name, ready = managing.name, check_manager(managing, now)
+    else:
+        serving = load_site_config(file)
+        with contextlib.closing(AccountFiles()) as files:
+            name, ready = serving.name, asyncio.run(check_site(serving, now, files))
+    for note in ready.notes:
+        tell(f"note: {note}")
+    entries = f"{len(ready.grid_map)} grid-mapfile entries"
+    say(f"{name}: good; {ready.credential.subject}, {entries}")
 
 
 @app.command("bridge")

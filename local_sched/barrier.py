@@ -158,10 +158,9 @@ def _line(connection: socket.socket) -> bytes:
 
 def _address(contact: str) -> tuple[str, int]:
     host, _, port = contact.rpartition(":")
-    try:
-        return host.strip("[]"), int(port)
-    except ValueError:
-        raise BarrierError(f"{contact!r} is no contact", 2) from None
+    if not (port.isascii() and port.isdecimal()):
+        raise BarrierError(f"{contact!r} is no contact", 2)
+    return host.strip("[]"), int(port)
 
 
 def main() -> None:

@@ -30,8 +30,9 @@ from gridtravel.gridcore.capacity.ladders import SlotLadder
 from gridtravel.gridcore.capacity.whole_slots import SlotRule
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.zones import find_zone
-from gridtravel.gridio.config_file import ConfigTable, at_key, read_config
+from gridtravel.gridio.config_file import ConfigFile, ConfigTable, at_key, read_config
 from gridtravel.gridio.rpc.client.diagnosis import split_endpoint
+from gridtravel.gridio.rpc.server.connections_table import ConnectionsTable
 from gridtravel.manager.book.decisions import ManagerRules
 from gridtravel.manager.shadows.keeper import KeeperRules
 
@@ -131,6 +132,7 @@ class ManagerFile(ConfigTable):
     upkeep: UpkeepTable = Field(default_factory=UpkeepTable)
     parent: ParentTable | None = None
     trade: TradeTable = Field(default_factory=TradeTable)
+    connections: ConnectionsTable = Field(default_factory=ConnectionsTable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,13 +140,18 @@ class ManagerConfig:
     """A manager's configuration, checked, with absolute paths."""
 
     path: Path
-    file: ManagerFile
+    source: ConfigFile[ManagerFile]
     state: Path
     credential: Path
     grid_mapfile: Path
     rules: ManagerRules
     keeper_rules: KeeperRules
     ladder: SlotLadder
+
+    @property
+    def file(self) -> ManagerFile:
+        """Its tables, as they were written."""
+        return self.source.content
 
     @property
     def name(self) -> str:
@@ -156,11 +163,12 @@ def load_manager_config(path: Path) -> ManagerConfig:
     """Read and check; each mistake is one ``InputError`` with file and key."""
     read = read_config(path, ManagerFile, page=PAGE)
     with read.told():
-        return _checked(path.resolve(), read.content)
+        return _checked(path.resolve(), read)
 
 
-def _checked(path: Path, parsed: ManagerFile) -> ManagerConfig:
+def _checked(path: Path, read: ConfigFile[ManagerFile]) -> ManagerConfig:
     """What the file means; the domain has its say about every value."""
+    parsed = read.content
     with at_key("manager", "name"):
         check_id("manager name", parsed.manager.name)
     with at_key("manager", "time_zone"):
@@ -172,7 +180,7 @@ def _checked(path: Path, parsed: ManagerFile) -> ManagerConfig:
         ladder = SlotLadder.parse(calendar.published_slots)
     return ManagerConfig(
         path=path,
-        file=parsed,
+        source=read,
         state=folder / parsed.manager.state,
         credential=folder / parsed.manager.credential,
         grid_mapfile=folder / parsed.manager.grid_mapfile,
@@ -221,6 +229,9 @@ def _check_children(parsed: ManagerFile) -> None:
             _check_endpoint(f"the parent {parent.name!r}", parent.endpoint)
             if parent.name in (parsed.manager.name, *names):
                 raise InputError(f"{parent.name!r} cannot be the parent too: that is a cycle")
+            if parent.endpoint in endpoints:
+                other = endpoints[parent.endpoint]
+                raise InputError(f"the child {other!r} has the same endpoint: that is a cycle")
 
 
 def _check_endpoint(whose: str, endpoint: str) -> None:

@@ -11,51 +11,48 @@ import asyncio
 import contextlib
 import logging
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from gridtravel.gridcore.callers import Caller
-from gridtravel.gridcore.errors import GridError, InputError, NotAuthorisedError
+from gridtravel.gridcore.errors import GridError, NotAuthorisedError
 from gridtravel.gridio.journal.contract import Journal, JournalFailed
 from gridtravel.gridio.journal.sqlite import SqliteJournal
-from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
-from gridtravel.gridio.rpc.server.front_door import LocalSocket
+from gridtravel.gridio.rpc.client.grpc_site import GrpcSite, connect_to_site
+from gridtravel.gridio.rpc.server.front_door import Admitting
 from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.terminal.text import say
 from gridtravel.gridio.trust.cards import CertifiedCards
-from gridtravel.gridio.trust.credentials import (
-    Credential,
-    Usage,
-    load_credential,
-    require_credential,
-)
+from gridtravel.gridio.trust.credentials import Credential
 from gridtravel.gridio.trust.gridmap import GridMap, load_grid_map
-from gridtravel.gridio.trust.identity import GridIdentity, Role
+from gridtravel.gridio.trust.identity import Role
 from gridtravel.manager.book.events import AccountsCarried
 from gridtravel.manager.calendar_manager import CalendarManager
+from gridtravel.manager.checks import (
+    ENDPOINT_FILE,
+    JOURNAL_FILE,
+    SOCKET_FILE,
+    check_manager,
+)
 from gridtravel.manager.config import ManagerConfig
 from gridtravel.manager.core import ManagerParts
 from gridtravel.manager.shadows.children import Child
 
 log = logging.getLogger(__name__)
 
-ENDPOINT_FILE: Final = "endpoint"
-SOCKET_FILE: Final = "manager.sock"
-JOURNAL_FILE: Final = "manager.journal"
-
 
 class KnownCallers:
     """The grid-mapfile in force; a broken new version leaves the old one in force."""
 
-    def __init__(self, path: Path, admins: Sequence[str]) -> None:
+    def __init__(self, path: Path, grid_map: GridMap, admins: Sequence[str]) -> None:
         self._path = path
         self._admins = admins
-        self._map: GridMap = load_grid_map(path)
+        self._map = grid_map
 
     def reload(self) -> None:
         """Read the file again."""
@@ -90,11 +87,12 @@ async def run_manager(config: ManagerConfig) -> None:
     anything listens.
     """
     clock = SystemClock()
+    ready = check_manager(config, clock.now())
+    credential = ready.credential
+    for note in ready.notes:
+        log.warning("%s", note)
     config.state.mkdir(parents=True, mode=0o700, exist_ok=True)
-    credential = load_credential(config.credential)
-    require_credential(credential, clock.now(), Usage.SERVER)
-    _require_manager(credential, config.name)
-    callers = KnownCallers(config.grid_mapfile, config.file.manager.admins)
+    callers = KnownCallers(config.grid_mapfile, ready.grid_map, config.file.manager.admins)
     journal = SqliteJournal(config.state / JOURNAL_FILE)
     try:
         manager = CalendarManager(build_parts(config, journal, clock, credential, callers))
@@ -108,12 +106,16 @@ async def run_manager(config: ManagerConfig) -> None:
             ).durable()
         log.info("read %d records", count)
         table = config.file.manager
+        limits, note = config.file.connections.limits_here()
+        if note:
+            log.warning("%s", note)
         server = GridServer(
             manager,
             callers.identify,
             address=table.listen,
             credential=credential,
             local=LocalSocket(path=config.state / SOCKET_FILE, group=table.socket_group),
+            admitting=Admitting(limits=limits, admins=table.admins),
             site=config.name,
             clock=clock,
         )
@@ -132,7 +134,7 @@ def build_parts(
     """The manager's parts as the configuration wants them."""
 
     def connect(site: str, endpoint: str) -> SiteConnection:
-        return GrpcSite(endpoint, credential, site=site, clock=clock)
+        return connect_to_site(site, endpoint, credential, clock)
 
     children = [
         Child(
@@ -178,16 +180,6 @@ def build_parts(
     )
 
 
-def _require_manager(credential: Credential, name: str) -> None:
-    """The children must be able to see by the certificate who their manager is."""
-    identity = GridIdentity.parse(credential.subject)
-    if identity is None or (identity.role, identity.name) != (Role.MANAGER, name):
-        raise InputError(
-            f"the certificate of {credential.subject} is not that of the manager {name!r}",
-            hint=f"let the grid's authority issue it: gurd ca manager {name}",
-        )
-
-
 async def _serve(
     manager: CalendarManager, server: GridServer, config: ManagerConfig, callers: KnownCallers
 ) -> None:
@@ -197,8 +189,7 @@ async def _serve(
     try:
         async with server:
             endpoint_file.write_text(server.endpoint + "\n", encoding="utf-8")
-            sys.stdout.write(f"ready {server.endpoint}\n")
-            sys.stdout.flush()
+            say(f"ready {server.endpoint}")
             with _told_to_stop(callers) as stop:
                 work.add_done_callback(lambda _: stop.set())
                 await stop.wait()

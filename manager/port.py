@@ -22,7 +22,9 @@ from gridtravel.gridcore.booking.reservations import (
 from gridtravel.gridcore.booking.summaries import CalendarSummary, SummaryDelta
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError, NotFoundError
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.ports import SiteDescription
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.manager.book.trade import trader
 from gridtravel.manager.search.inquiry import ChildRequest
@@ -96,9 +98,16 @@ class ManagerEndpoint:
         answers.update(zip(wants, found, strict=True))
         return [answers[position] for position in range(len(requests))]
 
-    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
-        """See ``CalendarPort``."""
+    async def reserve(
+        self, request: ReservationRequest, *, ttl_s: int, job: HeldJob | None = None
+    ) -> Reservation | Decline:
+        """See ``CalendarPort``. A manager books time at its sites and runs no programs."""
         owner = self._owner("reserve")
+        if job is not None:
+            raise InputError(
+                f"{self._manager.parts.name} is a manager and runs no job",
+                hint="reserve time alone, or name the sites themselves",
+            )
         asked = self._mine(request)
         known = self._manager.book.find_request(owner, asked.request_id)
         if known is None and asked.trip is not None:
@@ -108,8 +117,10 @@ class ManagerEndpoint:
             return want
         return await self._manager.coordinator.reserve(want, owner, ttl_s)
 
-    async def commit(self, reservation_id: str) -> Reservation | Decline:
-        """See ``CalendarPort``."""
+    async def commit(
+        self, reservation_id: str, *, manifest: Manifest = NO_CONTACTS
+    ) -> Reservation | Decline:
+        """See ``CalendarPort``. Its legs have no jobs that the manifest could matter to."""
         return await self._manager.coordinator.commit(reservation_id, self._by("commit"))
 
     async def release(self, reservation_id: str) -> None:
@@ -139,7 +150,8 @@ class ManagerEndpoint:
     async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
         """See ``CalendarPort``. A manager keeps no trip's outcome."""
         raise NotFoundError(
-            f"{self._manager.parts.name} is a manager and keeps no outcome: {question.instance}"
+            f"{self._manager.parts.name} is a manager and keeps no outcome: {question.instance}",
+            hint="ask one of the trip's sites",
         )
 
     async def subscribe(self) -> AsyncIterator[CalendarSummary | SummaryDelta]:

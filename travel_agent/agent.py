@@ -22,10 +22,11 @@ from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
 from gridtravel.gridio.system.notify import Notifier
-from gridtravel.travel_agent.booking.amend import Changed, TripChange, amend, requeue_jobs
+from gridtravel.travel_agent.booking.amend import Changed, TripChange, amend
 from gridtravel.travel_agent.booking.amendment import TripAmendment
 from gridtravel.travel_agent.booking.book import ask_only, set_out
 from gridtravel.travel_agent.booking.heal import PATIENCE_S, Healed, heal
+from gridtravel.travel_agent.booking.outcome import say_ready
 from gridtravel.travel_agent.booking.race import call_off_race, resume_race
 from gridtravel.travel_agent.booking.resume import Resumed, over, resume
 from gridtravel.travel_agent.booking.two_phase import Booking
@@ -37,12 +38,14 @@ from gridtravel.travel_agent.running.notify import notify_people
 from gridtravel.travel_agent.running.race_reports import RACERS
 from gridtravel.travel_agent.running.relay import Relay
 from gridtravel.travel_agent.running.reports import SiteReport, TripReport
-from gridtravel.travel_agent.running.staging import check_apart
+from gridtravel.travel_agent.running.staging import check_apart, check_size
 from gridtravel.travel_agent.running.watch import attend, report
 from gridtravel.travel_agent.search.alternatives import offered
 from gridtravel.travel_agent.session import Connect, GridSession
 from gridtravel.travel_agent.sites.config import GridConfig, MachineEntry
 
+FETCH_BYTES_MAX: Final = 10_000_000_000
+"""Results of one trip, unless the user says that more may come."""
 ALTERNATIVES_TRIED_MAX: Final = 17
 """The metajob's own 16 at most, and one that a refusal offers."""
 
@@ -91,11 +94,11 @@ class TravelAgent:
         """Every machine of the user's list, reachable or not."""
 
         async def look(entry: MachineEntry) -> SiteReport:
-            connection = self._session.connection(entry.machine)
             try:
+                connection = self._session.connection(entry.machine)
                 description = await connection.calendar.describe()
             except GridError as fault:
-                return SiteReport(machine=entry, description=None, skew=None, problem=str(fault))
+                return SiteReport(machine=entry, description=None, skew=None, fault=fault)
             return SiteReport(
                 machine=entry,
                 description=description,
@@ -236,13 +239,15 @@ class TravelAgent:
             if settled:
                 answer = replace(answer, found="a change was not finished", done=settled)
             if answer.itinerary.state is TripState.BOOKED:
-                work = LegWork(trip)
-                if log.story.is_amended:
-                    itinerary = await requeue_jobs(trip, Path())
-                else:
-                    sent = log.story.staged
-                    itinerary = await work.queue_jobs(answer.itinerary, Path(), sent=sent)
-                itinerary = await Relay(trip=trip, work=work).bring_now(itinerary)
+                work, staged = LegWork(trip), log.story.staged
+                itinerary = await work.finish(answer.itinerary, sent=staged)
+                await say_ready(trip)
+                if log.story.staged != staged:
+                    answer = replace(answer, done=f"{answer.done}; sent its files")
+                itinerary, names = await Relay(trip=trip, work=work).bring_now(itinerary)
+                if names:
+                    told = f"{answer.done}; brought the input of {', '.join(names)}"
+                    answer = replace(answer, done=told)
                 jobs = {leg.name: leg.job_id for leg in itinerary.legs}
                 if jobs != {leg.name: leg.job_id for leg in answer.itinerary.legs}:
                     answer = replace(answer, done=f"{answer.done}; queued its jobs")
@@ -266,11 +271,13 @@ class TravelAgent:
         folder: Path,
         *,
         overwrite: bool = False,
+        bytes_max: int = FETCH_BYTES_MAX,
         listener: Listener = deaf,
     ) -> dict[str, list[Path]]:
         """Bring the results of every leg into ``folder/<trip's name>/<leg>/``. What is there
         already is not sent again; ``InputError`` before anything is written when other files lie in
-        their place, unless they are to be overwritten.
+        their place, unless they are to be overwritten, or when they are larger than ``bytes_max``
+        in all, or than the disk has room for.
         """
         trip = self._session.remembered(wanted, listener)
         legs = trip.log.story.itinerary().legs
@@ -285,6 +292,7 @@ class TravelAgent:
             )
         )
         check_apart(plans)
+        check_size(plans, folder, bytes_max)
         fetched = await asyncio.gather(
             *(
                 work.fetch(leg, plan, overwrite=overwrite)

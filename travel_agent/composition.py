@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridtravel.gridcore.errors import InputError, NotAuthorisedError
+from gridtravel.gridcore.errors import InputError
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import Clock, SystemClock
 from gridtravel.gridio.system.ids import RandomIds
@@ -101,17 +101,22 @@ class _Connector:
     def _by_grpc(self, entry: MachineEntry) -> SiteConnection:
         from gridtravel.gridio.rpc.client.diagnosis import UNIX_SCHEME
         from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
+        from gridtravel.gridio.trust.anchor import load_anchor
         from gridtravel.gridio.trust.credentials import load_credential, require_credential
         from gridtravel.gridio.trust.identity import Role
 
-        if entry.endpoint.startswith(UNIX_SCHEME):
-            return GrpcSite(entry.endpoint, site=entry.site, clock=self._clock)
+        role = Role.MANAGER if entry.is_manager else Role.SITE
         folder = self._settings.credential_folder
-        if not folder.is_dir():
-            raise NotAuthorisedError(f"there is no credential at {folder}", hint="run `gur login`")
+        if entry.endpoint.startswith(UNIX_SCHEME):
+            return GrpcSite(
+                entry.endpoint,
+                site=entry.site,
+                role=role,
+                anchor=load_anchor(folder),
+                clock=self._clock,
+            )
         credential = load_credential(folder)
         require_credential(credential, self._clock.now())
-        role = Role.MANAGER if entry.is_manager else Role.SITE
         return GrpcSite(entry.endpoint, credential, site=entry.site, role=role, clock=self._clock)
 
     def _by_commands(self, entry: MachineEntry, options: BatchOptions) -> SiteConnection:
@@ -136,11 +141,15 @@ class _Connector:
 
     def _by_ssh(self, entry: MachineEntry) -> SiteConnection:
         from gridtravel.gridio.ssh.ssh_site import SshSite
+        from gridtravel.gridio.trust.anchor import load_anchor
+        from gridtravel.gridio.trust.identity import Role
 
         return SshSite(
             entry.ssh,
             agent_socket=entry.ssh_socket,
             site=entry.site,
+            role=Role.MANAGER if entry.is_manager else Role.SITE,
+            anchor=load_anchor(self._settings.credential_folder),
             config=self._settings.ssh_config,
             prompter=self._prompter,
             clock=self._clock,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from gridtravel.gridcore.errors import (
     GridError,
@@ -21,6 +22,7 @@ from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
 from gridtravel.gridio.system.notify import Notifier
+from gridtravel.travel_agent.local_files import LocalInputs
 from gridtravel.travel_agent.log.finding import find_trip
 from gridtravel.travel_agent.log.folders import TripJournals
 from gridtravel.travel_agent.log.trip_log import JournaledTripLog, SharedTripLog, TripLog
@@ -77,6 +79,23 @@ class GridSession:
     def destinations(self, metajob: Metajob) -> dict[str, Destination]:
         """The machines at which the trip may go, by name."""
         return {request.machine: self._destination(request) for request in metajob.candidates}
+
+    @staticmethod
+    def check_sites(destinations: dict[str, Destination]) -> None:
+        """Two machines without an agent that the same commands serve are one site; nobody there
+        could say that it was taken for two (docs/ssh.md).
+        """
+        known: dict[str, tuple[str, str]] = {}
+        for name, each in destinations.items():
+            if not each.commands:
+                continue
+            other, site = known.setdefault(each.commands, (name, each.site))
+            if site != each.site:
+                raise InputError(
+                    f"{other} and {name} are one site: both are {each.commands}, and your list"
+                    f" calls them {site} and {each.site}",
+                    hint="give both the same site, or correct the login of one",
+                )
 
     async def check_logins(self, destinations: dict[str, Destination]) -> None:
         """Where the metajob names a login, the site must know the user by it."""
@@ -176,19 +195,23 @@ class GridSession:
 
     def trip_of(self, log: TripLog, listener: Listener) -> TripContext:
         """The trip as its log has it now."""
-        for each in (*log.story.attempt.acceptors, *log.story.race_acceptors):
+        story = log.story
+        for each in (*story.attempt.acceptors, *story.race_acceptors):
             if each.card:
                 self._cards.setdefault(each.site, each.card)
-        return self.trip(log.story.trip_id, self.metajob_of(log), log, listener)
+        return self.trip(story.trip_id, self.metajob_of(log), log, listener, base=Path(story.base))
 
-    def trip(self, trip_id: str, metajob: Metajob, log: TripLog, listener: Listener) -> TripContext:
-        """A trip to the machines of ``metajob``."""
+    def trip(
+        self, trip_id: str, metajob: Metajob, log: TripLog, listener: Listener, *, base: Path
+    ) -> TripContext:
+        """A trip to the machines of ``metajob``. ``base``: where relative paths of files begin."""
         return TripContext(
             trip_id=trip_id,
             metajob=metajob,
             destinations=self.destinations(metajob),
             log=log,
             clock=self.clock,
+            inputs=LocalInputs(base),
             ids=self.ids,
             tell=listener,
             keepers=self.keepers(metajob),
@@ -230,5 +253,6 @@ class GridSession:
             is_manager=entry.is_manager,
             only_sets=entry.only_sets,
             has_agent=entry.batch is None,
+            commands=entry.ways[0] if entry.batch is not None else "",
             card=self._cards.get(entry.site),
         )

@@ -19,10 +19,12 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import Leg, LegState, Transport
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest, is_contact
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridcore.trips.planning import Plan, PlannedLeg
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.ids import IdSource
+from gridtravel.travel_agent.local_files import LocalInputs
 from gridtravel.travel_agent.log.events import AskedLeg
 from gridtravel.travel_agent.log.trip_log import Attempt, TripLog
 from gridtravel.travel_agent.news import Listener, deaf
@@ -48,6 +50,8 @@ class TripContext:
     """Where each step is written down before it is taken."""
     clock: Clock
     ids: IdSource
+    inputs: LocalInputs
+    """What it takes along from this computer."""
     tell: Listener = deaf
     """Hears of each step."""
     keepers: tuple[str, ...] = ()
@@ -92,7 +96,12 @@ class TripContext:
     def trip_ref(self, leg: str, attempt: Attempt, legs: Sequence[AskedLeg]) -> TripRef:
         """What the site of ``leg`` learns of the trip with its hold."""
         known = tuple(
-            TripLeg(leg=each.name, site=self.destinations[each.machine].site, start=each.start)
+            TripLeg(
+                leg=each.name,
+                site=self.destinations[each.machine].site,
+                start=each.start,
+                has_agent=self.destinations[each.machine].has_agent,
+            )
             for each in legs
         )
         return TripRef(
@@ -105,6 +114,30 @@ class TripContext:
             legs=known,
             ends_at=max(each.start + self.metajob.length_s(each.name) for each in legs),
             begin=self.metajob.begin,
+        )
+
+    def wanted_leg(self, asked: AskedLeg) -> Leg:
+        """A leg as it is asked for."""
+        return self.planned_leg(
+            PlannedLeg(
+                name=asked.name,
+                machine=asked.machine,
+                nodes=asked.nodes,
+                start=asked.start,
+                price_millicredits=0,
+            )
+        )
+
+    def manifest(self, legs: Sequence[Leg]) -> Manifest:
+        """What the legs are told of each other with the commit. Nobody else is told anything: where
+        nothing runs, or one leg is all there is, it is empty. A site that names no address of the
+        usual form has none.
+        """
+        runs = any(self.metajob.task_for(each.machine, each.name) for each in legs)
+        if not runs or len(legs) < 2:
+            return NO_CONTACTS
+        return Manifest(
+            contacts=tuple((each.name, each.contact) for each in legs if is_contact(each.contact))
         )
 
     def planned_leg(self, planned: PlannedLeg) -> Leg:
@@ -134,4 +167,5 @@ class TripContext:
             state=state,
             reservation_id=reservation.reservation_id,
             contact=reservation.contact,
+            job_id=reservation.job_id or None,
         )

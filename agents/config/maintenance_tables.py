@@ -12,6 +12,7 @@ from typing import Annotated, Final
 from pydantic import Field, field_validator
 
 from gridtravel.agents.maintenance_rules import HOOK_LIMIT_S, MaintenanceRules, NodeFailureRule
+from gridtravel.gridcore.errors import InputError
 from gridtravel.gridio.config_file import ConfigTable, KeyFault, at_key
 from gridtravel.gridio.system.notify import (
     CommandNotifier,
@@ -103,7 +104,7 @@ class NotifyTable(ConfigTable):
 
     smtp_host: str = ""
     smtp_port: Annotated[int, Field(ge=1, le=65_535)] = SMTP_PORT
-    smtp_security: MailSecurity = MailSecurity.NONE
+    smtp_security: Annotated[MailSecurity, Field(strict=False)] = MailSecurity.NONE
     smtp_login: str = ""
     smtp_password_file: str = ""
     """Absolute path of a file with the password alone; needed with ``smtp_login``."""
@@ -129,6 +130,8 @@ class NotifyTable(ConfigTable):
             return LogNotifier()
         if "@" not in self.sender:
             raise KeyFault(("notify", "sender"), "a mail address is needed beside smtp_host")
+        with at_key("notify", "smtp_password_file"):
+            password = read_secret(Path(self.smtp_password_file)) if self.smtp_login else ""
         return SmtpNotifier(
             MailRelay(
                 host=self.smtp_host,
@@ -136,7 +139,7 @@ class NotifyTable(ConfigTable):
                 sender=self.sender,
                 security=self.smtp_security,
                 login=self.smtp_login,
-                password=read_secret(Path(self.smtp_password_file)) if self.smtp_login else "",
+                password=password,
             )
         )
 
@@ -162,9 +165,11 @@ def maintenance_rules(
     site_zone: str,
 ) -> MaintenanceRules:
     """All of it as the agent wants it; a fault names its table."""
-    rules = []
+    rules: list[StandingReservation] = []
     for number, each in enumerate(standing):
         with at_key("standing", number):
+            if any(known.name == each.name for known in rules):
+                raise InputError(f"there is a rule {each.name!r} already", hint="name it otherwise")
             rules.append(each.rule(site_zone))
     return MaintenanceRules(
         standing=tuple(rules),

@@ -113,9 +113,9 @@ def scheduler_rules(
     if queue.order != "priority":
         order = fixed_order(queue.order)
     else:
-        rule = PriorityRule(
-            weights=priority.weights(), services=found, nodes_full=priority.nodes_full
-        )
+        with at_key("priority"):
+            weights = priority.weights()
+        rule = PriorityRule(weights=weights, services=found, nodes_full=priority.nodes_full)
         order = by_priority(rule)
     return SchedulerConfig(
         order=order,

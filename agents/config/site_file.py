@@ -29,6 +29,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator
 
+from gridtravel.agents.config.limit_tables import DiskTable, LimitsTable, limit_rules
 from gridtravel.agents.config.maintenance_tables import (
     HooksTable,
     NotifyTable,
@@ -51,18 +52,20 @@ from gridtravel.gridcore.capacity.ladders import SlotLadder
 from gridtravel.gridcore.capacity.whole_slots import SlotRule
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.zones import find_zone
-from gridtravel.gridio.config_file import ConfigTable, at_key, read_config
+from gridtravel.gridio.config_file import ConfigFile, ConfigTable, at_key, read_config
+from gridtravel.gridio.rpc.server.connections_table import ConnectionsTable
 from gridtravel.gridio.system.notify import Notifier
 from gridtravel.local_sched.reservations.user_reservations import (
     AccountLimits,
     UserReservationLimits,
 )
+from gridtravel.local_sched.resource_managers.task_limits import TaskLimitRules
 from gridtravel.local_sched.scheduling.config import SchedulerConfig
 from gridtravel.local_sched.scheduling.shortpools import Shortpool
 
 PAGE: Final = "docs/site-configuration.md"
 SOCKET_FILE: Final = "agent.sock"
-_PORTS: Final = re.compile(r"(\d{1,5})-(\d{1,5})")
+_PORTS: Final = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
 
 
 class SiteTable(ConfigTable):
@@ -185,6 +188,8 @@ class HostTable(ConfigTable):
     run_as: Literal["login", "daemon"] = "login"
     """``daemon``: every task runs as the daemon's own user (a demonstration, a personal machine).
     """
+    control_groups: bool = True
+    """False: jobs are kept to their limits without control groups, which then somebody else has."""
 
 
 class SlurmTable(ConfigTable):
@@ -212,10 +217,13 @@ class SiteFile(ConfigTable):
     reservations: ReservationsTable = Field(default_factory=ReservationsTable)
     host: HostTable = Field(default_factory=HostTable)
     slurm: SlurmTable | None = None
+    limits: LimitsTable = Field(default_factory=LimitsTable)
+    disk: DiskTable = Field(default_factory=DiskTable)
     standing: list[StandingTable] = Field(default_factory=list)
     shortpools: list[ShortpoolTable] = Field(default_factory=list)
     notify: NotifyTable = Field(default_factory=NotifyTable)
     hooks: HooksTable = Field(default_factory=HooksTable)
+    connections: ConnectionsTable = Field(default_factory=ConnectionsTable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +231,7 @@ class SiteConfig:
     """A node's configuration, checked, with absolute paths."""
 
     path: Path
-    file: SiteFile
+    source: ConfigFile[SiteFile]
     state: Path
     credential: Path
     grid_mapfile: Path
@@ -237,10 +245,17 @@ class SiteConfig:
     """On which reservations take their time."""
     contact_ports: range
     scheduler: SchedulerConfig
+    task_limits: TaskLimitRules
+    """Of single jobs; what the disk keeps free is found out when the state folder is there."""
     maintenance: MaintenanceRules
     shortpools: dict[str, Shortpool]
     """By class."""
     notifier: Notifier
+
+    @property
+    def file(self) -> SiteFile:
+        """Its tables, as they were written."""
+        return self.source.content
 
     @property
     def name(self) -> str:
@@ -252,11 +267,12 @@ def load_site_config(path: Path) -> SiteConfig:
     """Read and check; each mistake is one ``InputError`` with file and key."""
     read = read_config(path, SiteFile, page=PAGE)
     with read.told():
-        return _checked(path.resolve(), read.content)
+        return _checked(path.resolve(), read)
 
 
-def _checked(path: Path, parsed: SiteFile) -> SiteConfig:
+def _checked(path: Path, read: ConfigFile[SiteFile]) -> SiteConfig:
     """What the file means; the domain has its say about every value."""
+    parsed = read.content
     with at_key("site", "name"):
         check_id("site name", parsed.site.name)
     with at_key("site", "advertise"):
@@ -267,17 +283,35 @@ def _checked(path: Path, parsed: SiteFile) -> SiteConfig:
     folder = path.parent
     ports = _PORTS.fullmatch(parsed.site.contact_ports)
     assert ports is not None, "validated above"
+    if "priority" in parsed.model_fields_set and parsed.queue.order != "priority":
+        with at_key("priority"):
+            raise InputError(
+                f'it has no effect: the order of the queue is "{parsed.queue.order}"',
+                hint='leave out [priority], or set [queue] order = "priority"',
+            )
     calendar = parsed.calendar
-    class_nodes = {each.name: each.nodes for each in parsed.classes}
-    if parsed.slurm is not None and len(parsed.slurm.nodes) != sum(class_nodes.values()):
-        raise InputError(
-            f"slurm.nodes names {len(parsed.slurm.nodes)} nodes,"
-            f" the classes have {sum(class_nodes.values())}",
-            hint="name every node once, in the order of the classes",
+    class_nodes: dict[str, int] = {}
+    for number, each in enumerate(parsed.classes):
+        with at_key("classes", number, "name"):
+            check_id("name of a class", each.name)
+            if each.name in class_nodes:
+                raise InputError(f"there is a class {each.name!r} already", hint="give it another")
+        class_nodes[each.name] = each.nodes
+    if parsed.slurm is not None:
+        with at_key("slurm", "nodes"):
+            _check_slurm_names(parsed.slurm.nodes, sum(class_nodes.values()))
+    with at_key("calendar"):
+        rules = CalendarRules(
+            horizon_s=calendar.horizon_s,
+            hold_ttl_min_s=calendar.hold_ttl_min_s,
+            hold_ttl_max_s=calendar.hold_ttl_max_s,
+            doubt_max_s=calendar.doubt_max_s,
+            hold_margin_s=calendar.hold_margin_s,
+            tombstone_s=calendar.tombstone_s,
         )
     return SiteConfig(
         path=path,
-        file=parsed,
+        source=read,
         state=folder / parsed.site.state,
         credential=folder / parsed.site.credential,
         grid_mapfile=folder / parsed.site.grid_mapfile,
@@ -288,14 +322,7 @@ def _checked(path: Path, parsed: SiteFile) -> SiteConfig:
             )
             for each in parsed.classes
         ),
-        rules=CalendarRules(
-            horizon_s=calendar.horizon_s,
-            hold_ttl_min_s=calendar.hold_ttl_min_s,
-            hold_ttl_max_s=calendar.hold_ttl_max_s,
-            doubt_max_s=calendar.doubt_max_s,
-            hold_margin_s=calendar.hold_margin_s,
-            tombstone_s=calendar.tombstone_s,
-        ),
+        rules=rules,
         tariff=FlatTariff(parsed.prices.millicredits_per_node_hour),
         ladder=_ladder("published_slots", calendar.published_slots),
         slot_rule=SlotRule(
@@ -304,6 +331,7 @@ def _checked(path: Path, parsed: SiteFile) -> SiteConfig:
         ),
         contact_ports=range(int(ports[1]), int(ports[2]) + 1),
         scheduler=scheduler_rules(parsed.queue, parsed.priority, parsed.qos),
+        task_limits=limit_rules(parsed.limits, class_nodes, is_this_machine=parsed.slurm is None),
         maintenance=maintenance_rules(
             parsed.standing,
             parsed.notify,
@@ -314,6 +342,17 @@ def _checked(path: Path, parsed: SiteFile) -> SiteConfig:
         shortpools=shortpool_rules(parsed.shortpools, class_nodes, parsed.queue.depth),
         notifier=parsed.notify.notifier(),
     )
+
+
+def _check_slurm_names(names: list[str], nodes: int) -> None:
+    hint = "name every node once, in the order of the classes"
+    if len(names) != nodes:
+        raise InputError(f"{len(names)} nodes are named, the classes have {nodes}", hint=hint)
+    for name in names:
+        if not name or set(name) & set(", \t\n") or not name.isprintable():
+            raise InputError(f"{name[:80]!r} is no name of a single node", hint=hint)
+        if names.count(name) > 1:
+            raise InputError(f"the node {name!r} is named twice", hint=hint)
 
 
 def _ladder(key: str, text: str) -> SlotLadder:

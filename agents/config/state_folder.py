@@ -12,19 +12,20 @@ lies in it guards itself (docs/decisions/0024). Else it is the daemon's alone, a
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import stat
-import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from gridtravel import local_sched
 from gridtravel.agents.jobs.environment import BARRIER
-from gridtravel.gridcore.errors import InputError
-from gridtravel.local_sched.resource_managers.supervised.run_accounts import (
+from gridtravel.gridcore.errors import InputError, UnavailableError
+from gridtravel.local_sched.accounts.account_files import AccountFiles
+from gridtravel.local_sched.accounts.run_accounts import (
     RunAccount,
     RunAs,
     resolve_account,
@@ -33,8 +34,6 @@ from gridtravel.local_sched.resource_managers.supervised.run_accounts import (
 PASS: Final = 0o711
 """Mode of a folder that everybody may pass through and only its owner may list or change."""
 PRIVATE: Final = 0o600
-TRY_LIMIT_S: Final = 30.0
-"""How long it may take a login to reach a path: an automounter may have to wake up."""
 
 
 def is_for_logins(run_as: RunAs) -> bool:
@@ -59,7 +58,9 @@ def make_state_folder(state: Path, run_as: RunAs, private: str) -> None:
     state.chmod(stat.S_IMODE(state.stat().st_mode) | 0o011)
 
 
-def check_logins(state: Path, run_as: RunAs, logins: Iterable[str]) -> list[str]:
+async def check_logins(
+    state: Path, run_as: RunAs, logins: Iterable[str], files: AccountFiles
+) -> list[str]:
     """What will not work for jobs of these logins, one note each.
 
     Raises ``InputError`` when jobs of a login that this machine knows could never run: the daemon
@@ -70,29 +71,29 @@ def check_logins(state: Path, run_as: RunAs, logins: Iterable[str]) -> list[str]
     notes, accounts = [], []
     for login in sorted(set(logins)):
         try:
-            pwd.getpwnam(login)
+            accounts.append(await asyncio.to_thread(_account_of, login, run_as))
         except KeyError:
             notes.append(f"jobs of {login} fail: this machine has no such account")
-            continue
-        accounts.append(resolve_account(login, run_as))
     if not is_for_logins(run_as):
         return notes
     # Most folders are open to everybody, and then nobody has to be tried.
-    for folder in _not_open_to_all(state):
-        for account in accounts:
-            if not _may(account, 'cd -- "$1"', folder):
-                raise InputError(
-                    f"jobs of {account.login} cannot reach their files in {state}:"
-                    f" {account.login} may not pass {folder}",
-                    hint=f"chmod o+x {folder}, or set site.state to a folder below open ones",
-                )
+    folders = _not_open_to_all(state)
+    for account in accounts if folders else ():
+        closed, _ = await _tried(account, files, folders=folders)
+        if closed:
+            raise InputError(
+                f"jobs of {account.login} cannot reach their files in {state}:"
+                f" {account.login} may not pass {closed}",
+                hint=f"chmod o+x {closed}, or set site.state to a folder below open ones",
+            )
     # What keeps one login away from Python keeps them all.
     ordinary = next((each for each in accounts if each.uid != os.geteuid()), None)
-    for path in (BARRIER, sys.executable, os.__file__, local_sched.__file__):
-        if ordinary is not None and not _may(ordinary, 'test -r "$1"', path):
-            why = f"{ordinary.login} may not read {path}"
+    if ordinary is not None:
+        needed = [BARRIER, sys.executable, os.__file__, local_sched.__file__]
+        _, unread = await _tried(ordinary, files, needed=needed)
+        if unread:
+            why = f"{ordinary.login} may not read {unread}"
             notes.append(f"trips with a barrier fail, other jobs run: {why}")
-            break
     return notes
 
 
@@ -107,25 +108,31 @@ def _not_open_to_all(state: Path) -> list[Path]:
     return [each for each in above if each.is_dir() and not each.stat().st_mode & stat.S_IXOTH]
 
 
-def _may(account: RunAccount, what: str, path: Path | str) -> bool:
-    """Try it as the account: groups, access lists and network file systems have their say too.
+def _account_of(login: str, run_as: RunAs) -> RunAccount:
+    """``KeyError`` when the machine has no such account."""
+    pwd.getpwnam(login)
+    return resolve_account(login, run_as)
 
-    This forks, so it has to come before gRPC's threads.
+
+async def _tried(
+    account: RunAccount,
+    files: AccountFiles,
+    *,
+    folders: Sequence[Path] = (),
+    needed: Sequence[str] = (),
+) -> tuple[str, str]:
+    """The first folder that the account cannot pass, and the first file that it cannot read.
+    Groups, access lists and network file systems have their say too; where they do not answer in
+    time, it is the first.
     """
     try:
-        done = subprocess.run(
-            ["/bin/sh", "-c", what, "sh", str(path)],
-            user=account.uid,
-            group=account.gid,
-            extra_groups=account.groups,
-            cwd="/",
-            env={},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=TRY_LIMIT_S,
-            check=False,
+        facts, _ = await files.ask(
+            account.uid,
+            "try_paths",
+            Path("/"),
+            folders=[str(each) for each in folders],
+            files=list(needed),
         )
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+    except UnavailableError:
+        return str(folders[0]) if folders else "", needed[0] if needed else ""
+    return facts["closed"], facts["unread"]

@@ -120,7 +120,7 @@ def scheduler_job(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> J
     )
     job.bound_to = jobs.bound_reservations.get(view.job_id, ())
     job.priority_boost = jobs.boosts.get(view.job_id, 0)
-    job.is_held = view.job_id in jobs.held or view.job_id in jobs.awaiting
+    job.hold_reason = jobs.hold_reason(view.job_id)
     return job
 
 

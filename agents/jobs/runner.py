@@ -36,6 +36,7 @@ from gridtravel.local_sched.resource_managers.base import (
     TaskEvent,
     TaskEventKind,
 )
+from gridtravel.local_sched.resource_managers.task_limits import TaskLimitRules, TaskLimits
 from gridtravel.local_sched.scheduling.jobs import WaitReason
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class JobRunner:
         work_dirs: WorkDirs,
         clock: Clock,
         kill_grace_s: float,
+        task_limits: TaskLimitRules,
         record: Callable[[Sequence[AgentEvent]], Ticket],
         trips: Trips,
     ) -> None:
@@ -99,6 +101,7 @@ class JobRunner:
         self._work_dirs = work_dirs
         self._clock = clock
         self._kill_grace_s = kill_grace_s
+        self._task_limits = task_limits
         self._record = record
         self._trips = trips
         self._waits: set[asyncio.Task[None]] = set()
@@ -118,6 +121,7 @@ class JobRunner:
         """
         events = await self.resource_manager.recover()
         now = self._clock.now()
+        self.calendar.rebook(now)
         without_class = restore_jobs(self.scheduler, self.jobs, self._state, now)
         self.calendar.take_slots(now)
         for job_id in without_class:
@@ -138,10 +142,13 @@ class JobRunner:
             await self.task_event(event)
 
     def queue(self, job_id: str) -> None:
-        """Tell the scheduler a job that was just accepted."""
+        """Tell the scheduler a job that was just accepted, or one that waits in another form."""
         job = scheduler_job(self.scheduler, self.jobs, self.jobs.views[job_id])
         assert job is not None, "admission found a class for it"
-        self.scheduler.submit(job, self._clock.now())
+        if job_id in self.scheduler.waiting:
+            self.scheduler.exchange(job, self._clock.now())
+        else:
+            self.scheduler.submit(job, self._clock.now())
 
     async def start(self, starts: Sequence[Job], now: Instant) -> None:
         """Journal all starts, then launch them: a job that nobody remembers must never run."""
@@ -211,6 +218,7 @@ class JobRunner:
             return
         settled = self._launching[event.job_id] = asyncio.Event()
         try:
+            self._work_dirs.check_room()
             await self.resource_manager.launch(self._order(view, event))
         except GridError as fault:
             log.warning("job %s cannot be launched: %s", event.job_id, fault)
@@ -244,7 +252,13 @@ class JobRunner:
             stdout_name=f"{execution_id}.stdout",
             stderr_name=f"{execution_id}.stderr",
             kill_grace_s=self._kill_grace_s,
+            limits=self.limits_of(view),
         )
+
+    def limits_of(self, view: JobView) -> TaskLimits:
+        """The most that a job's task may use."""
+        class_name = self.jobs.classes.get(view.job_id, "")
+        return self._task_limits.of(class_name, view.owner)
 
     async def stop(self, job_id: str, why: str) -> None:
         """Tell a started job to end: TERM now, KILL after the site's grace."""
@@ -279,10 +293,21 @@ class JobRunner:
             await asyncio.shield(self._stop_soon(job_id, "cancelled"))
 
     async def give_up(self, job_id: str, reason: str) -> None:
-        """A job that waits and can never start fails."""
+        """A job that waits for files and can never start fails. Its leg's time is of no use to
+        anybody any more, and others may want it.
+        """
         if job_id in self.scheduler.waiting:
+            log.warning("job %s cannot start: %s", job_id, reason)
             self.scheduler.cancel(job_id, self._clock.now())
             await self.over(job_id, JobState.FAILED, None, reason)
+        await self.release_leg(self.jobs.views[job_id].spec.reservation_id)
+
+    async def release_leg(self, reservation_id: str) -> None:
+        """Give the rest of a leg's time back."""
+        events = self.calendar.decide_release(reservation_id, None, self._clock.now())
+        await self._record(events).durable()
+        if events:
+            await self.reservation_ended(reservation_id)
 
     def stop_on_failed_node(self, job_id: str) -> None:
         """A job on a failed node is stopped, unless the site lets such jobs go on."""
@@ -329,19 +354,44 @@ class JobRunner:
             code = event.exit_code
             if code is None and event.signal_number is not None:
                 code = -event.signal_number
-            await self.over(job_id, state, code, reason)
+            await self.over(job_id, state, code, reason, ended_at=self._end_of(event, job_id))
             await self._forget_task(event)
 
-    async def over(self, job_id: str, state: JobState, exit_code: int | None, reason: str) -> None:
-        """The end of a job, for the scheduler, the journal and whoever watches."""
+    async def over(
+        self,
+        job_id: str,
+        state: JobState,
+        exit_code: int | None,
+        reason: str,
+        *,
+        ended_at: Instant | None = None,
+    ) -> None:
+        """The end of a job, for the scheduler, the journal and whoever watches. ``ended_at``: when
+        it happened, where that is not now.
+        """
         now = self._clock.now()
         if job_id in self.scheduler.running:
             self.scheduler.job_ended(job_id, now, exit_code)
         self._cancelled.discard(job_id)
-        ticket = self._record(
-            [JobOver(job_id=job_id, at=now, state=state, exit_code=exit_code, reason=reason)]
+        ended = JobOver(
+            job_id=job_id,
+            at=now,
+            state=state,
+            exit_code=exit_code,
+            reason=reason,
+            ended_at=ended_at,
         )
-        await ticket.durable()
+        await self._record([ended]).durable()
+
+    def _end_of(self, event: TaskEvent, job_id: str) -> Instant:
+        """When a task ended, which nobody may have looked at for days. What is lost may have ended
+        at any time: not later than its time was over.
+        """
+        latest = now = self._clock.now()
+        if event.kind is TaskEventKind.LOST:
+            latest = min(now, self.jobs.booked_until.get(job_id, now))
+        started_at = self.jobs.views[job_id].started_at or 0
+        return max(started_at, min(int(event.at), latest))
 
     def _outcome(self, event: TaskEvent, job_id: str) -> tuple[JobState, str]:
         on_failed_node = self.jobs.on_failed_node.get(job_id)
@@ -356,6 +406,8 @@ class JobRunner:
             return JobState.FAILED, event.message or "its processes are gone, nobody knows how"
         if job_id in self._cancelled:
             return JobState.CANCELLED, "cancelled"
+        if event.reason is EndReason.EXCEEDED:
+            return JobState.FAILED, event.message
         if event.reason is EndReason.LIMIT or event.reason is EndReason.STOPPED:
             return JobState.TIMED_OUT, event.message or "stopped at the end of its time"
         if event.exit_code == 0:
@@ -367,7 +419,8 @@ class JobRunner:
             return
         try:
             await self.resource_manager.forget(event.job_id)
-        except (NotFoundError, ConflictError) as fault:
+        except (NotFoundError, ConflictError, OSError) as fault:
+            # What is not forgotten is told once more after a restart, and changes nothing then.
             log.info("task %s is not forgotten: %s", event.job_id, fault)
 
     def _start_of(self, view: JobView) -> JobStarting:

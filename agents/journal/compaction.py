@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from gridtravel.agents.journal.events import (
     AgentEvent,
     HandoverDone,
+    HeldJobKept,
+    InputArrived,
+    InputsNamed,
     JobAccepted,
     JobBoosted,
     JobBound,
@@ -22,6 +25,7 @@ from gridtravel.agents.journal.events import (
     JobRequeued,
     JobResized,
     JobRunning,
+    JobSpecChanged,
     JobStarting,
     NumbersGiven,
     ReservationBound,
@@ -77,9 +81,15 @@ def _is_remembered(
             | JobBoosted()
             | HandoverDone()
             | JobResized()
+            | JobSpecChanged()
+            | InputsNamed()
             | JobBound()
         ):
             return event.job_id in jobs.views
+        case HeldJobKept():
+            return event.reservation_id in jobs.legs.held
+        case InputArrived():
+            return jobs.legs.has_arrived(event.reservation_id, event.path, event.sha256)
         case ReservationBound():
             return event.reservation_id in calendar.reservations
         case _ if isinstance(event, TripEvent):

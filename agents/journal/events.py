@@ -20,6 +20,8 @@ from gridtravel.gridcore.booking.calendar_events import (
     ReservationGranted,
     ReservationMoved,
 )
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
+from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobState
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.registers import TripRegister
@@ -40,6 +42,45 @@ class JobAccepted:
     at: Instant
     class_name: str = ""
     """Resource class that it waits for; empty: not said, in journals of earlier releases."""
+    came_with_hold: bool = False
+    """It is the job of its reservation's leg, bound by the commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldJobKept:
+    """What is to run came with a hold; written with that, bound or gone with that."""
+
+    reservation_id: str
+    job: HeldJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpecChanged:
+    """It still waits, for a leg of a trip that has been changed, and is what came with the leg's
+    new form.
+    """
+
+    job_id: str
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputsNamed:
+    """The traveller has said which files came from the stage before."""
+
+    job_id: str
+    inputs: tuple[InputFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputArrived:
+    """A file that a job needs is in the area, with this content: it was read when it had come, and
+    is not read again.
+    """
+
+    reservation_id: str
+    path: str
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +112,12 @@ class JobOver:
 
     job_id: str
     at: Instant
+    """When the site learned it: after an outage later than it happened."""
     state: JobState
     exit_code: int | None
     reason: str
+    ended_at: Instant | None = None
+    """When it happened, by the resource manager's records; ``None``: at ``at``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +318,10 @@ class StandingWithdrawn:
 
 JobEvent = (
     JobAccepted
+    | HeldJobKept
+    | JobSpecChanged
+    | InputsNamed
+    | InputArrived
     | JobStarting
     | JobRunning
     | JobOver
@@ -309,6 +357,10 @@ AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "buried": RequestTombstoned,
         "forgotten": FinishedForgotten,
         "job-accepted": JobAccepted,
+        "held-job-kept": HeldJobKept,
+        "job-spec-changed": JobSpecChanged,
+        "inputs-named": InputsNamed,
+        "input-arrived": InputArrived,
         "job-starting": JobStarting,
         "job-running": JobRunning,
         "job-over": JobOver,

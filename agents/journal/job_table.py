@@ -13,6 +13,9 @@ from typing import Final
 from gridtravel.agents.journal.events import (
     AgentEvent,
     HandoverDone,
+    HeldJobKept,
+    InputArrived,
+    InputsNamed,
     JobAccepted,
     JobBoosted,
     JobBound,
@@ -23,17 +26,22 @@ from gridtravel.agents.journal.events import (
     JobRequeued,
     JobResized,
     JobRunning,
+    JobSpecChanged,
     JobStarting,
     ReservationBound,
 )
-from gridtravel.gridcore.booking.calendar_events import ReservationMoved
-from gridtravel.gridcore.booking.reservations import Reservation
+from gridtravel.agents.journal.leg_jobs import LegJobs
+from gridtravel.gridcore.booking.calendar_events import ReservationChanged, ReservationMoved
+from gridtravel.gridcore.booking.reservations import Reservation, ReservationEvent
 from gridtravel.gridcore.errors import NotAuthorisedError, NotFoundError
 from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.scheduling.jobs import WaitReason
 
 HISTORY_JOBS_MAX: Final = 10_000
 """Jobs that are over and still shown."""
+
+_COMMITS: Final = (ReservationEvent.COMMIT, ReservationEvent.MERGE)
 
 
 class JobTable:
@@ -60,6 +68,8 @@ class JobTable:
         """Waiting jobs on hold; true where an administrator holds them."""
         self.boosts: dict[str, int] = {}
         """Points that administrators gave to jobs."""
+        self.legs = LegJobs()
+        """Jobs that came with the holds of legs, and their inputs."""
         self._requeues: dict[str, int] = {}
         """Job -> times it was put back into the queue; only where it was."""
         self._by_request: dict[tuple[str, str], str] = {}
@@ -70,15 +80,29 @@ class JobTable:
     @property
     def next_id(self) -> str:
         """The id of the next job: a number, a dot, and the site, as batch systems name theirs."""
-        return f"{self.ids_given + 1}.{self.site}"
+        return self._id(1)
+
+    def hold_reason(self, job_id: str) -> WaitReason | None:
+        """Why a waiting job is passed over, whatever room there is; ``None``: it is not."""
+        if job_id in self.held:
+            return WaitReason.HELD
+        if job_id in self.awaiting:
+            return WaitReason.HANDOVER
+        return WaitReason.INPUTS if self.lacks(job_id) else None
 
     def get(self, job_id: str, by: str | None) -> JobView:
         """The job; ``by`` must be its owner, ``None`` sees all."""
         view = self.views.get(job_id)
         if view is None:
-            raise NotFoundError(f"{self.site} has no job {job_id!r}")
+            raise NotFoundError(
+                f"{self.site} has no job {job_id!r}",
+                hint="it may be over: see catalina show-q, catalina history",
+            )
         if by is not None and view.owner != by:
-            raise NotAuthorisedError(f"job {job_id} at {self.site} belongs to somebody else")
+            raise NotAuthorisedError(
+                f"job {job_id} at {self.site} belongs to somebody else",
+                hint="only its owner or an administrator may do that",
+            )
         return view
 
     def find_request(self, owner: str, request_id: str) -> JobView | None:
@@ -104,6 +128,56 @@ class JobTable:
         """Jobs that are not over, in order of submission."""
         return [view for view in self.views.values() if not view.state.is_over]
 
+    def lacks(self, job_id: str) -> str:
+        """Which input a waiting job still needs, in words; empty: none."""
+        spec = self.views[job_id].spec
+        if spec.relayed_from:
+            return f"the traveller has not brought the files of {spec.relayed_from}"
+        missing = self.legs.lacking(spec)
+        if not missing:
+            return ""
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        return f"its input {missing[0].path!r}{more} has not arrived"
+
+    def bound_by(
+        self,
+        events: Sequence[AgentEvent],
+        reservations: Mapping[str, Reservation],
+        contacts: Mapping[str, str],
+        now: Instant,
+    ) -> tuple[JobAccepted | JobSpecChanged, ...]:
+        """What becomes of the jobs that came with holds when these are committed by ``events``,
+        which are about to be carried out: each is bound to its leg. Where the hold becomes the new
+        form of a leg, the leg's job becomes that job, under its own id, as long as it waits.
+        ``contacts``: of the trip's manifest.
+        """
+        bound: list[JobAccepted | JobSpecChanged] = []
+        for event in events:
+            if not isinstance(event, ReservationChanged) or event.event not in _COMMITS:
+                continue
+            held = self.legs.held.get(event.reservation_id)
+            if held is None:
+                continue
+            hold = reservations[event.reservation_id]
+            leg = event.reservation_id
+            if event.event is ReservationEvent.MERGE:
+                leg = hold.request.replaces or leg
+            spec = held.bound(leg, contacts)
+            known = self._waiting_in(leg)
+            if known is not None:
+                bound.append(JobSpecChanged(job_id=known.job_id, spec=spec))
+                continue
+            accepted = JobAccepted(
+                job_id=self._id(1 + sum(isinstance(each, JobAccepted) for each in bound)),
+                owner=hold.owner,
+                spec=spec,
+                at=now,
+                class_name=hold.resource_class,
+                came_with_hold=True,
+            )
+            bound.append(accepted)
+        return tuple(bound)
+
     def resized_by(
         self, events: Sequence[AgentEvent], reservations: Mapping[str, Reservation]
     ) -> tuple[JobResized, ...]:
@@ -124,10 +198,13 @@ class JobTable:
             )
         )
 
-    def apply(self, event: JobEvent) -> None:
+    def apply(self, event: JobEvent | ReservationChanged) -> None:
         """Take a journaled fact into account."""
         match event:
+            case HeldJobKept() | InputArrived() | ReservationChanged():
+                self.legs.apply(event)
             case JobAccepted():
+                self.legs.apply(event)
                 self.ids_given += 1
                 self.views[event.job_id] = JobView(
                     job_id=event.job_id,
@@ -144,6 +221,19 @@ class JobTable:
                     self.bound_reservations[event.job_id] = (event.spec.reservation_id,)
                 if event.spec.handover is not None:
                     self.awaiting[event.job_id] = None
+            case JobSpecChanged():
+                old = self.views[event.job_id]
+                self._by_request.pop((old.owner, old.spec.request_id), None)
+                self._by_request[old.owner, event.spec.request_id] = event.job_id
+                self._change(event.job_id, spec=event.spec)
+                self.legs.apply(event)
+                self.awaiting.pop(event.job_id, None)
+                if event.spec.handover is not None:
+                    self.awaiting[event.job_id] = None
+            case InputsNamed():
+                spec = self.views[event.job_id].spec
+                spec = replace(spec, inputs=(*spec.inputs, *event.inputs), relayed_from="")
+                self._change(event.job_id, spec=spec)
             case HandoverDone():
                 self.awaiting.pop(event.job_id, None)
             case JobStarting():
@@ -165,7 +255,7 @@ class JobTable:
                 self._change(
                     event.job_id,
                     state=event.state,
-                    ended_at=event.at,
+                    ended_at=event.at if event.ended_at is None else event.ended_at,
                     exit_code=event.exit_code,
                     reason=event.reason,
                 )
@@ -224,6 +314,19 @@ class JobTable:
             if (nodes, limit_s) != (view.spec.nodes, view.spec.limit_s):
                 yield JobResized(job_id=view.job_id, nodes=nodes, limit_s=limit_s)
 
+    def _waiting_in(self, leg: str) -> JobView | None:
+        """The waiting job of a leg: that which came with its hold, or was submitted for it."""
+        job_ids = [self.legs.bound.get(leg, ""), *self.bound_reservations]
+        for view in (self.views.get(job_id) for job_id in job_ids):
+            if view is None or view.spec.reservation_id != leg:
+                continue
+            if view.state is JobState.QUEUED:
+                return view
+        return None
+
+    def _id(self, ahead: int) -> str:
+        return f"{self.ids_given + ahead}.{self.site}"
+
     def _change(self, job_id: str, **fields: object) -> None:
         self.views[job_id] = replace(self.views[job_id], **fields)  # type: ignore[arg-type]  # by name
 
@@ -245,6 +348,7 @@ class JobTable:
             del self._over[job_id]
             view = self.views.pop(job_id)
             self._by_request.pop((view.owner, view.spec.request_id), None)
+            self.legs.forget_job(job_id, view.spec.reservation_id)
             self.bound_reservations.pop(job_id, None)
             self._requeues.pop(job_id, None)
             self.classes.pop(job_id, None)

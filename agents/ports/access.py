@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gridtravel.gridcore.booking.reservations import Reservation, ReservationRequest
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import NotAuthorisedError
+from gridtravel.gridcore.jobs.handovers import HandoverGrant
 from gridtravel.gridio.trust.identity import GridIdentity
 from gridtravel.local_sched.reservations.user_reservations import SYSTEM_OWNER
 
@@ -16,7 +19,8 @@ def require_login(caller: Caller, verb: str) -> str:
     """The caller's owner name; ``NotAuthorisedError`` for somebody whom the site maps to nobody."""
     if caller.owner == SYSTEM_OWNER:
         raise NotAuthorisedError(
-            f"the name {SYSTEM_OWNER!r} is the site's own, and nobody may {verb} as it"
+            f"the name {SYSTEM_OWNER!r} is the site's own, and nobody may {verb} as it",
+            hint="have whoever runs the site map you to a login of yours",
         )
     if not caller.login:
         raise NotAuthorisedError(
@@ -58,7 +62,20 @@ def is_mine(caller: Caller, owner: str) -> bool:
     return bool(caller.login) and owner == caller.owner
 
 
-def may_read(caller: Caller, reservation: Reservation) -> bool:
-    """True for another site that travels with the trip which the reservation belongs to."""
+def travels_with(caller: Caller, reservation: Reservation) -> bool:
+    """True for another site that travels with the trip which the reservation belongs to: it may ask
+    how the leg has ended.
+    """
     trip = reservation.request.trip
     return bool(caller.site) and trip is not None and caller.site in trip.participants
+
+
+def may_take(
+    caller: Caller, reservation: Reservation, grants: Iterable[HandoverGrant], path: str
+) -> bool:
+    """True for another site of the trip that the leg's own job hands this path over to. What
+    nobody was promised, such as the leg's output, stays with its owner.
+    """
+    return travels_with(caller, reservation) and any(
+        each.site == caller.site and each.covers(path) for each in grants
+    )

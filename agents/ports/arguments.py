@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.number_text import is_count
 
 NUMBER_MAX: Final = 1 << 40
 TEXT_LENGTH_MAX: Final = 128
@@ -57,7 +58,7 @@ def only(arguments: Mapping[str, str], *known: str) -> None:
 
 
 def _positive(name: str, text: str) -> int:
-    if not text.isdecimal() or not text.isascii() or len(text) > 13:
+    if not is_count(text) or len(text) > 13:
         raise InputError(f"{name} must be a positive whole number: {text[:40]!r}")
     value = int(text)
     if not 0 < value < NUMBER_MAX:

@@ -10,20 +10,24 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gridtravel.agents.journal.events import TripRegistered
+from gridtravel.agents.journal.events import AgentEvent, HeldJobKept, TripRegistered
 from gridtravel.agents.ports.access import account_of, came_through, require_login
+from gridtravel.agents.ports.submissions import refuse_with_hold
 from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
     DeclineRule,
     Reservation,
     ReservationRequest,
+    ReservationState,
 )
 from gridtravel.gridcore.booking.summaries import CalendarSummary, SummaryDelta
 from gridtravel.gridcore.callers import Caller, Role
-from gridtravel.gridcore.errors import NotAuthorisedError
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.ports import ClassDescription, SiteDescription
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.registers import register_of
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.local_sched.reservations.user_reservations import (
@@ -88,9 +92,11 @@ class CalendarEndpoint:
             for each in asked
         ]
 
-    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
+    async def reserve(
+        self, request: ReservationRequest, *, ttl_s: int, job: HeldJob | None = None
+    ) -> Reservation | Decline:
         """See ``CalendarPort``."""
-        return await self._book(request, ttl_s)
+        return await self._book(request, ttl_s, job=job)
 
     async def set_at_once(
         self, request: ReservationRequest, *, is_dry_run: bool
@@ -98,7 +104,9 @@ class CalendarEndpoint:
         """A reservation in one step, for a caller with nobody else to wait for."""
         return await self._book(request, None, is_dry_run=is_dry_run)
 
-    async def commit(self, reservation_id: str) -> Reservation | Decline:
+    async def commit(
+        self, reservation_id: str, *, manifest: Manifest = NO_CONTACTS
+    ) -> Reservation | Decline:
         """See ``CalendarPort``. A hold whose trip is decided by acceptors does not expire by
         itself, so its commit is never too late while it is held.
         """
@@ -108,8 +116,8 @@ class CalendarEndpoint:
             answer, events = core.calendar.decide_late_commit(reservation_id, now)
         else:
             answer, events = core.calendar.decide_commit(reservation_id, None, now)
-        await core.record(events).durable()
-        return answer
+        await core.record(events, manifest=manifest).durable()
+        return answer if isinstance(answer, Decline) else core.shown(answer)
 
     async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
         """See ``CalendarPort``."""
@@ -168,10 +176,16 @@ class CalendarEndpoint:
     # -- inside ------------------------------------------------------------------------------------
 
     async def _book(
-        self, request: ReservationRequest, ttl_s: int | None, *, is_dry_run: bool = False
+        self,
+        request: ReservationRequest,
+        ttl_s: int | None,
+        *,
+        job: HeldJob | None = None,
+        is_dry_run: bool = False,
     ) -> Reservation | Decline:
         core, now = self._core, self._core.clock.now()
         asked = self._mine(request)
+        held_job = None if job is None else self._own_job(job)
         owner = self._owner(asked)
         self._check_acceptors(asked, owner, now)
         if (self._caller.owner, asked.request_id) in core.calendar.tombstoned:
@@ -195,8 +209,41 @@ class CalendarEndpoint:
         )
         if is_dry_run:
             return answer
-        await core.record((*registering, *events) if events else ()).durable()
-        return answer
+        if isinstance(answer, Decline):
+            await core.record((*registering, *events) if events else ()).durable()
+            return answer
+        with_job: list[AgentEvent] = []
+        if not events:
+            self._check_same_job(answer, held_job)
+        elif held_job is not None:
+            if held_job.spec.handover is not None:
+                core.neighbours.check([held_job.spec.handover], now)
+            refusal = refuse_with_hold(core, held_job.spec, owner, answer)
+            if refusal is not None:
+                return refusal
+            with_job = [HeldJobKept(reservation_id=answer.reservation_id, job=held_job)]
+        await core.record((*registering, *events, *with_job) if events else ()).durable()
+        return core.shown(answer)
+
+    def _own_job(self, job: HeldJob) -> HeldJob:
+        """The job that comes with a hold, on an account that the caller may charge."""
+        if self._caller.role is Role.MANAGER:
+            raise NotAuthorisedError(
+                f"{self._caller.subject} is a manager here, and runs no programs for anybody",
+                hint="book time through the manager, and run the program at the sites",
+            )
+        account = account_of(self._caller, job.spec.account)
+        return HeldJob(spec=replace(job.spec, account=account))
+
+    def _check_same_job(self, hold: Reservation, job: HeldJob | None) -> None:
+        """A request that is said again brings the job that it brought."""
+        if hold.state is not ReservationState.HELD:
+            return
+        if self._core.jobs.legs.held.get(hold.reservation_id) != job:
+            raise InputError(
+                f"request id {hold.request.request_id!r} was used with another job",
+                hint="use a new id for each request",
+            )
 
     def _mine(
         self, request: ReservationRequest, *, has_account: bool = False

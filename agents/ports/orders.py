@@ -81,7 +81,7 @@ async def set_system_reservation(
     if request.trip is not None or request.replaces is not None or request.beneficiary:
         raise InputError("a reservation of the site is no leg of a trip and replaces nothing")
     calendar, now = core.calendar, core.clock.now()
-    calendar.advance(now)
+    core.follow_clock(now)
     if is_dry_run:
         pools = core.scheduler.pools
         availability = {name: pool.availability_without_queue(now) for name, pool in pools.items()}
@@ -181,7 +181,10 @@ async def _boost_job(core: AgentCore, arguments: Mapping[str, str]) -> object:
     core.jobs.get(job_id, None)
     job = core.scheduler.waiting.get(job_id)
     if job is None:
-        raise ConflictError(f"job {job_id} does not wait any more, so its priority says nothing")
+        raise ConflictError(
+            f"job {job_id} does not wait any more, so its priority says nothing",
+            hint="see what became of it: catalina history",
+        )
     points, before = int(text), core.jobs.boosts.get(job_id, 0)
     events: list[AgentEvent] = []
     if points != before:
@@ -217,14 +220,17 @@ async def _set_hold(
         )
     by_admin = core.jobs.held.get(job_id)
     if by_admin and not is_admin:
-        raise NotAuthorisedError(f"an administrator holds job {job_id}, and only one lets it go")
+        raise NotAuthorisedError(
+            f"an administrator holds job {job_id}, and only one lets it go",
+            hint="ask whoever runs the site",
+        )
     was_held = by_admin is not None
     events: list[AgentEvent] = []
     if was_held != is_held or (is_held and is_admin and not by_admin):
         now = core.clock.now()
         events = [JobHeld(job_id=job_id, is_held=is_held, by_admin=is_admin, at=now)]
     ticket = core.record(events)
-    core.scheduler.hold(job_id, is_held=is_held or job_id in core.jobs.awaiting)
+    core.scheduler.hold(job_id, core.jobs.hold_reason(job_id))
     await ticket.durable()
     return {"job": job_id, "is_held": is_held, "was_held": was_held}
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from gridtravel.agents.ports import queries_about_queue, queries_about_reservations
-from gridtravel.agents.ports.access import may_read
+from gridtravel.agents.ports.access import travels_with
 from gridtravel.agents.ports.arguments import number, only, texts, word
 from gridtravel.agents.trips.handover import LEG_QUESTION
 from gridtravel.gridcore.booking.reservations import ReservationState
@@ -84,7 +84,7 @@ def _leg(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> objec
         for each in core.calendar.reservations.values()
         if each.request.trip is not None
         and (each.request.trip.trip_id, each.request.trip.leg) == (trip_id, leg)
-        and (may_read(caller, each) or caller.role is Role.ADMIN or each.owner == caller.owner)
+        and (travels_with(caller, each) or caller.role is Role.ADMIN or each.owner == caller.owner)
     ]
     # A leg that was released is another one now, or none; unless it was its own job that failed.
     for kept in reversed(legs):
@@ -96,7 +96,10 @@ def _leg(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> objec
                 "state": None if state is None else state.value,
                 "is_over": kept.state is not ReservationState.COMMITTED,
             }
-    raise NotFoundError(f"{core.calendar.site} has no leg {leg[:64]!r} of such a trip")
+    raise NotFoundError(
+        f"{core.calendar.site} has no leg {leg[:64]!r} of such a trip",
+        hint="it was never booked there, or is over and forgotten",
+    )
 
 
 def _job_state(core: AgentCore, area: str) -> JobState | None:

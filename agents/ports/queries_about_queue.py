@@ -97,7 +97,10 @@ def priority(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> o
         core.jobs.get(job_id, None)
         entries = [entry for entry in entries if entry.job.job_id == job_id]
         if not entries:
-            raise NotFoundError(f"job {job_id} does not wait, so it has no priority any more")
+            raise NotFoundError(
+                f"job {job_id} does not wait, so it has no priority any more",
+                hint="see what became of it: catalina history",
+            )
     orders = {name: pool.queue.order.name for name, pool in core.scheduler.pools.items()}
     return {
         "as_of": now,

@@ -49,11 +49,11 @@ def past(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> objec
         )
 
     reservations = core.calendar.reservations
-    found = [
-        (ended_at, reservations[key])
-        for key, ended_at in core.calendar.finished_at.items()
-        if fits(reservations[key], ended_at)
-    ]
+    over = (
+        (_ended_at(reservations[key], noted_at), reservations[key])
+        for key, noted_at in core.calendar.finished_at.items()
+    )
+    found = [(ended_at, each) for ended_at, each in over if fits(each, ended_at)]
     found.sort(key=lambda each: (each[0], each[1].reservation_id), reverse=True)
     return {
         "as_of": now,
@@ -131,6 +131,11 @@ def shortages(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> 
             if is_admin or each.reservation.owner == caller.owner
         },
     }
+
+
+def _ended_at(each: Reservation, noted_at: int) -> int:
+    """A reservation whose time ran out ended then, also when the site was not there to note it."""
+    return each.end if each.state is ReservationState.COMPLETED else noted_at
 
 
 def _past_row(core: AgentCore, caller: Caller, each: Reservation, ended_at: int) -> dict[str, Any]:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gridtravel.agents.journal.events import JobAccepted, JobBound, ReservationBound, TripRegistered
-from gridtravel.agents.ports.access import account_of, is_mine, may_read, require_login
+from gridtravel.agents.ports.access import account_of, is_mine, may_take, require_login
 from gridtravel.agents.ports.calendar_port import CalendarEndpoint
 from gridtravel.agents.ports.orders import carry_out, set_system_reservation
 from gridtravel.agents.ports.queries import answer_query
-from gridtravel.gridcore.booking.reservations import (
-    Decline,
-    DeclineRule,
-    Reservation,
-    ReservationRequest,
-    ReservationState,
-)
+from gridtravel.agents.ports.submissions import accepted, refuse_into
+from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationRequest
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
+from gridtravel.gridcore.jobs.commands import check_runnable
+from gridtravel.gridcore.jobs.handovers import HandoverGrant
+from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
+from gridtravel.gridcore.jobs.tasks import refuse_site_variable
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridcore.trips.registers import register_of_race
 from gridtravel.gridio.sites.neighbours import Named
 from gridtravel.gridio.system.alarms import Alarm
-from gridtravel.local_sched.policies.admission import admit
 from gridtravel.local_sched.reservations.user_reservations import SYSTEM_OWNER
 from gridtravel.local_sched.resource_managers.base import OutputStream
+from gridtravel.local_sched.resource_managers.task_limits import TaskLimits
 from gridtravel.local_sched.scheduling.jobs import Job
 
 if TYPE_CHECKING:
@@ -58,8 +57,9 @@ class SiteEndpoint:
 
     async def reservations(self, *, everybody: bool) -> list[Reservation]:
         """See ``SitePort``. What others reserved is shown without who they are."""
+        core = self._core
         kept = sorted(
-            self._core.calendar.reservations.values(),
+            (core.shown(each) for each in core.calendar.reservations.values()),
             key=lambda each: (each.start, each.reservation_id),
         )
         mine = [each for each in kept if is_mine(self._caller, each.owner)]
@@ -107,6 +107,8 @@ class SiteEndpoint:
         """See ``SitePort``."""
         core = self._core
         owner = require_login(self._caller, "submit jobs")
+        if spec.waits_for_files and not spec.reservation_id:
+            raise InputError("only a job inside a reservation waits for files")
         asked = replace(spec, account=account_of(self._caller, spec.account))
         known = core.jobs.find_request(owner, asked.request_id)
         if known is not None:
@@ -117,7 +119,10 @@ class SiteEndpoint:
                 )
             await core.record([]).durable()
             return core.view(known.job_id)
+        for name, _ in asked.environment:
+            refuse_site_variable(name)
         self._check_cards(asked)
+        check_runnable(asked)
         registering: tuple[TripRegistered, ...] = ()
         if asked.race is not None:
             race = register_of_race(asked.race, owner)
@@ -125,21 +130,35 @@ class SiteEndpoint:
             if isinstance(named, Decline):
                 return named
             registering = named
-        job = self._refuse(asked, owner) or self._accept(asked, owner)
+        job = self._refuse(asked, owner) or accepted(core, asked, owner)
         if isinstance(job, Decline):
             await core.record(registering).durable()  # the other copies need this site's votes
             return job
         job_id = job.job_id
-        accepted = JobAccepted(
+        event = JobAccepted(
             job_id=job_id,
             owner=owner,
             spec=asked,
             at=job.submitted_at,
             class_name=job.class_name,
         )
-        ticket = core.record([*registering, accepted])
+        ticket = core.record([*registering, event])
         core.runner.queue(job_id)
         await ticket.durable()
+        return core.view(job_id)
+
+    async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:
+        """See ``SitePort``."""
+        self._own_reservation(reservation_id)
+        core = self._core
+        job_id = core.jobs.legs.bound.get(reservation_id, "")
+        view = core.jobs.views.get(job_id)
+        if view is None or view.state.is_over:
+            raise NotFoundError(
+                f"{core.calendar.site}: no job in {reservation_id} waits for files",
+                hint="see what became of it: gur status",
+            )
+        await core.inputs.name(view, inputs)
         return core.view(job_id)
 
     async def cancel_job(self, job_id: str) -> JobView:
@@ -218,14 +237,14 @@ class SiteEndpoint:
 
     async def list_files(self, area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
         """See ``SitePort``."""
-        self._check_readable(area)
+        self._check_readable(area, path)
         return await self._core.parts.work_dirs.list_files(
             area, path, with_checksums=with_checksums
         )
 
     async def get_file(self, area: str, path: str, offset: int) -> AsyncIterator[OutputChunk]:
         """See ``SitePort``."""
-        self._check_readable(area)
+        self._check_readable(area, path)
         async for chunk in self._core.parts.work_dirs.get_file(area, path, offset):
             yield chunk
 
@@ -240,9 +259,17 @@ class SiteEndpoint:
     ) -> FileStatus:
         """See ``SitePort``."""
         login = self._own_area(area)
-        return await self._core.parts.work_dirs.put_file(
-            area, login, path, chunks, mode=mode, sha256=sha256
+        status = await self._core.parts.work_dirs.put_file(
+            area,
+            login,
+            path,
+            chunks,
+            mode=mode,
+            sha256=sha256,
+            area_max_bytes=self._limits_of(area, login).area_max_bytes,
         )
+        await self._core.inputs.arrived(area, status)
+        return status
 
     async def _bind_reservation(self, reservation_id: str, job_ids: Sequence[str]) -> None:
         core = self._core
@@ -255,7 +282,10 @@ class SiteEndpoint:
         core = self._core
         listed = tuple(dict.fromkeys(reservation_ids))
         if job_id not in core.scheduler.waiting:
-            raise ConflictError(f"job {job_id} does not wait any more, its start is settled")
+            raise ConflictError(
+                f"job {job_id} does not wait any more, its start is settled",
+                hint="see what became of it: catalina history",
+            )
         ticket = core.record([JobBound(job_id=job_id, reservation_ids=listed)])
         core.scheduler.bind_job(job_id, listed, core.clock.now())
         await ticket.durable()
@@ -283,11 +313,25 @@ class SiteEndpoint:
                 return self._own_job(view.job_id).owner
         return self._own_job(area).owner
 
-    def _check_readable(self, area: str) -> None:
-        """An area may be read by its owner, and by the sites that its trip leads to."""
+    def _limits_of(self, area: str, login: str) -> TaskLimits:
+        """What jobs that work in an area may use."""
         kept = self._core.calendar.reservations.get(area)
-        if kept is None or not may_read(self._caller, kept):
+        of_job = self._core.jobs.classes.get(area, "")
+        class_name = of_job if kept is None else kept.resource_class
+        return self._core.parts.task_limits.of(class_name, login)
+
+    def _check_readable(self, area: str, path: str) -> None:
+        """An area may be read by its owner, and what a handover names by the site that it names."""
+        kept = self._core.calendar.reservations.get(area)
+        if kept is None or not may_take(self._caller, kept, self._grants(kept), path):
             self._own_area(area)
+
+    def _grants(self, leg: Reservation) -> Iterator[HandoverGrant]:
+        """What the jobs of a leg give to other stages."""
+        for view in self._core.jobs.views.values():
+            is_its_job = view.spec.reservation_id == leg.reservation_id and view.owner == leg.owner
+            if is_its_job and view.spec.gives is not None:
+                yield view.spec.gives
 
     def _shown(self, job_id: str) -> JobView:
         view = self._core.view(job_id)
@@ -307,16 +351,11 @@ class SiteEndpoint:
             leg_before="",
             leg_after="",
             handover=None,
+            inputs=(),
+            relayed_from="",
+            gives=None,
         )
         return replace(view, spec=hidden, owner="somebody", reason="")
-
-    def _accept(self, spec: JobSpec, owner: str) -> Job | Decline:
-        """The job as the scheduler will have it, or what its limits say."""
-        core, site = self._core, self._core.calendar.site
-        answer = admit(core.scheduler, spec, owner, core.jobs.next_id, core.clock.now())
-        if not isinstance(answer, Decline):
-            return answer
-        return replace(answer, site=site, message=f"{site}: {answer.message}")
 
     def _admits(self, reservation_id: str, job: Job) -> bool:
         """True for a reservation of the site whose rule lets the job in, whoever owns it."""
@@ -342,24 +381,7 @@ class SiteEndpoint:
             reservation = self._core.calendar.get(spec.reservation_id)
         else:
             reservation = self._own_reservation(spec.reservation_id)
-        site = self._core.calendar.site
-        if reservation.state is not ReservationState.COMMITTED:
-            message = f"{site}: reservation {spec.reservation_id} is {reservation.state}"
-            return Decline(rule=DeclineRule.STATE, message=message, site=site)
-        if spec.nodes > reservation.nodes:
-            message = (
-                f"{site}: the job wants {spec.nodes} nodes, its reservation has {reservation.nodes}"
-            )
-            return Decline(
-                rule=DeclineRule.TOO_LARGE, message=message, nodes_now=reservation.nodes, site=site
-            )
-        if spec.limit_s > reservation.interval.duration_s:
-            message = (
-                f"{site}: the job's limit of {spec.limit_s} s is longer than its reservation of"
-                f" {reservation.interval.duration_s} s"
-            )
-            return Decline(rule=DeclineRule.LIMIT_DURATION, message=message, site=site)
-        return None
+        return refuse_into(self._core, spec, reservation)
 
 
 def _anonymous(reservation: Reservation) -> Reservation:
@@ -367,4 +389,4 @@ def _anonymous(reservation: Reservation) -> Reservation:
     request = replace(
         reservation.request, account="hidden", request_id="hidden", notify_email="", trip=None
     )
-    return replace(reservation, owner="somebody", request=request, contact="")
+    return replace(reservation, owner="somebody", request=request, contact="", job_id="")

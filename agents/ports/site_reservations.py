@@ -20,6 +20,7 @@ from gridtravel.agents.journal.events import (
 from gridtravel.agents.ports.arguments import number, number_or, only, text_or_none, texts, word
 from gridtravel.gridcore.booking.reservations import Decline, Reservation
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.local_sched.reservations.fixed_nodes import decide_fixed_nodes, fixed_request
 from gridtravel.local_sched.reservations.standing import (
     REQUEST_PREFIX,
@@ -49,7 +50,7 @@ async def reserve_nodes(core: AgentCore, arguments: Mapping[str, str]) -> object
     is_dry_run = arguments.get("dry_run", "") == "yes"
     access = _access(arguments)
     calendar, now = core.calendar, core.clock.now()
-    calendar.advance(now)
+    core.follow_clock(now)
     decision = decide_fixed_nodes(
         calendar, core.scheduler, names, request, now, is_dry_run=is_dry_run
     )
@@ -145,19 +146,7 @@ def _check_rule(core: AgentCore, rule: StandingReservation, now: int) -> None:
             f"the standing reservation {rule.name!r} is said in the site's configuration",
             hint="take another name, or change it there",
         )
-    classes = [
-        each for each in core.calendar.classes.values() if set(rule.features) <= set(each.features)
-    ]
-    most = max((each.nodes for each in classes), default=0)
-    if rule.nodes > most:
-        raise InputError(f"{rule.nodes} nodes were asked for, {most} with these features there are")
-    if next(rule.start_rule.starts(now), None) is None:
-        raise InputError(f"no day fits the start rule {rule.start_rule.text[:60]!r}")
-    if rule.duration_s > core.calendar.rules.horizon_s:
-        raise InputError(
-            f"{rule.duration_s} s are longer than anything may be booked here:"
-            f" {core.calendar.rules.horizon_s} s"
-        )
+    rule.check_here(core.calendar.classes.values(), core.calendar.rules.horizon_s, now)
 
 
 def _free_name(core: AgentCore) -> str:
@@ -204,4 +193,4 @@ def _decline(refusal: Decline) -> dict[str, object]:
 def _by_number(name: str) -> tuple[str, int]:
     """``thin-2`` before ``thin-10``."""
     stem, _, last = name.rpartition("-")
-    return (stem, int(last)) if last.isdecimal() else (name, 0)
+    return (stem, int(last)) if is_count(last) else (name, 0)

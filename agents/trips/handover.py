@@ -7,11 +7,12 @@ reserved start. When the stage before has failed, or the files cannot be had unt
 longer run its full time, the job fails and says why, its leg is released, and the stages behind it
 hear of that in turn.
 
-Who may have the files is decided by the site that gives them (``access.may_read``): a site, proven
-by its certificate, whose name is among the participants of the trip that the reservation belongs
-to. The receiving site in turn asks only for the trip of the job's own reservation, by that trip's
-id, which nobody learns who does not travel with it; so a user who names somebody else's stage asks
-a site that finds no such leg (docs/protocol.md, section 6).
+Who may have the files is decided by the site that gives them (``access.may_take``): the site,
+proven by its certificate, that its own job of the stage before names; those files and no others; as
+long as it is among the participants of the trip. The receiving site in turn asks only for the trip
+of the job's own reservation, by that trip's id, which nobody learns who does not travel with it; so
+a user who names somebody else's stage asks a site that finds no such leg (docs/protocol.md,
+section 6).
 
 What a restart must know is journaled: a job whose ``Handover`` is not done waits, and the fetching
 goes on with the parts that have arrived.
@@ -36,7 +37,7 @@ from gridtravel.gridcore.ports import FileStatus, OutputChunk, SitePort
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import format_utc
 from gridtravel.gridio.sites.transfers import (
-    bounded,
+    as_announced,
     deliver,
     handed_files,
     some_at_once,
@@ -107,13 +108,9 @@ class HandoverReceiver:
         for view in self._jobs.views.values():
             kept = reservations.get(view.spec.reservation_id)
             failed = view.state is JobState.FAILED and view.started_at is None
-            if (
-                view.spec.handover is not None
-                and failed
-                and kept is not None
-                and kept.state.is_live
-            ):
-                group.create_task(self._let_go(view), name="handover")
+            if view.spec.waits_for_files and failed and kept is not None and kept.state.is_live:
+                leg = view.spec.reservation_id
+                group.create_task(self._runner.release_leg(leg), name="handover")
 
     def look(self) -> None:
         """Begin whatever waits and is not under way: after a submission, and after a restart."""
@@ -134,13 +131,11 @@ class HandoverReceiver:
         if not self._is_awaiting(job_id):
             return
         if reason:
-            log.warning("job %s takes nothing over: %s", job_id, reason)
             await self._runner.give_up(job_id, reason)
-            await self._let_go(view)
             return
         done = HandoverDone(job_id=job_id, at=self._clock.now())
         ticket = self._record([done])
-        self._scheduler.hold(job_id, is_held=job_id in self._jobs.held)
+        self._scheduler.hold(job_id, self._jobs.hold_reason(job_id))
         await ticket.durable()
 
     async def _take_over(self, view: JobView, handover: Handover) -> str:
@@ -205,16 +200,14 @@ class HandoverReceiver:
     ) -> AsyncIterator[OutputChunk]:
         """A file's content, as long as somebody waits for it."""
         chunks = giver.get_file(area, source.path, offset)
-        async for chunk in bounded(chunks, source.size_bytes):
+        async for chunk in as_announced(chunks, source, offset):
             if not self._is_awaiting(view.job_id) or self._clock.now() > self._deadline(view):
-                raise _TimeOverError(f"nobody waits for {source.path!r} any more")
+                raise _TimeOverError(
+                    f"nobody waits for {source.path!r} any more", hint="its time is over"
+                )
             yield chunk
 
     # -- inside ------------------------------------------------------------------------------------
-
-    async def _let_go(self, view: JobView) -> None:
-        """The leg's time is of no use to anybody any more, and others may want it."""
-        await self._own.calendar_port(_owner_of(view)).release(view.spec.reservation_id)
 
     def _own_port(self, view: JobView) -> SitePort:
         """This site's services for the job's owner."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gridtravel.agents.journal.events import (
     AcceptorChanged,
@@ -26,6 +26,7 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationEvent,
     ReservationState,
 )
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.registers import (
     TripRegister,
     TripRegisters,
@@ -50,7 +51,12 @@ if TYPE_CHECKING:
     from gridtravel.gridio.sites.background import BackgroundTasks
     from gridtravel.gridio.system.clock import Clock
 
-Record = Callable[[Sequence[AgentEvent]], "Ticket"]
+
+class Record(Protocol):
+    """Journals and applies, as ``AgentCore.record``."""
+
+    def __call__(self, events: Sequence[AgentEvent], *, manifest: Manifest = NO_CONTACTS) -> Ticket:
+        """The ticket comes back when the disk has it."""
 
 
 class SiteTrips:
@@ -66,9 +72,10 @@ class SiteTrips:
         own_port: Callable[[], CalendarPort],
         record: Record,
         released: Callable[[str, str], Awaitable[None]],
+        ready: Callable[[str], bool],
     ) -> None:
         """``own_port``: this site's calendar as it serves itself. ``released``: ends what runs in a
-        leg that is released, with the reason.
+        leg that is released, with the reason. ``ready``: whether a committed leg could begin.
         """
         self._calendar = calendar
         self._clock = clock
@@ -89,7 +96,7 @@ class SiteTrips:
             proposers=proposers,
         )
         self.participant = TripParticipant(
-            _Legs(self, calendar, clock, record, released),
+            _Legs(self, calendar, clock, record, released, ready),
             clock,
             background,
             ports=self._ports,
@@ -212,7 +219,9 @@ class _Legs:
         clock: Clock,
         record: Record,
         released: Callable[[str, str], Awaitable[None]],
+        ready: Callable[[str], bool],
     ) -> None:
+        self._ready = ready
         self._trips = trips
         self._calendar = calendar
         self._clock = clock
@@ -237,14 +246,14 @@ class _Legs:
         return self._calendar.replacement_of(reservation_id)
 
     def is_ready(self, reservation_id: str) -> bool:
-        return True
+        return self._ready(reservation_id)
 
     def runs(self, reservation_id: str) -> bool:
         return bool(self._trips.may_begin(reservation_id))
 
-    async def commit(self, reservation_id: str) -> None:
+    async def commit(self, reservation_id: str, manifest: Manifest) -> None:
         _, events = self._calendar.decide_late_commit(reservation_id, self._clock.now())
-        await self._record(events).durable()
+        await self._record(events, manifest=manifest).durable()
 
     async def end(self, reservation_id: str, event: ReservationEvent, reason: str = "") -> None:
         leg = self.leg(reservation_id)

@@ -36,7 +36,13 @@ from gridtravel.gridcore.booking.slot_keeping import SlotKeeper
 from gridtravel.gridcore.booking.summaries import CalendarVersion
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 from gridtravel.gridcore.capacity.whole_slots import SlotRule
-from gridtravel.gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
+from gridtravel.gridcore.errors import (
+    REPORT_IT,
+    ConflictError,
+    InputError,
+    NotAuthorisedError,
+    NotFoundError,
+)
 from gridtravel.gridcore.timing.instants import Instant
 
 if TYPE_CHECKING:
@@ -125,10 +131,14 @@ class CalendarBook:
         """
         reservation = self.reservations.get(reservation_id)
         if reservation is None:
-            raise NotFoundError(f"{self.site} has no reservation {reservation_id!r}")
+            raise NotFoundError(
+                f"{self.site} has no reservation {reservation_id!r}",
+                hint="it may be over: see gur status, catalina show-res",
+            )
         if by is not None and by != reservation.owner:
             raise NotAuthorisedError(
-                f"reservation {reservation_id} at {self.site} belongs to somebody else"
+                f"reservation {reservation_id} at {self.site} belongs to somebody else",
+                hint="only its owner or an administrator may do that",
             )
         return reservation
 
@@ -169,10 +179,12 @@ class CalendarBook:
 
     def due_holds(self, now: Instant) -> list[Reservation]:
         """Holds whose lifetime is over, oldest first; their owner lets them go, or asks first when
-        they belong to a trip.
+        they belong to a trip. One that would live longer than any may from now on was granted by a
+        clock that was ahead: it is over as well.
         """
         held = [self.reservations[each] for each in self._held]
-        due = [each for each in held if (each.hold_expires_at or 0) <= now]
+        latest = now + self.rules.hold_ttl_max_s
+        due = [each for each in held if not now < (each.hold_expires_at or 0) <= latest]
         return sorted(due, key=lambda each: (each.hold_expires_at or 0, each.reservation_id))
 
     def next_expiry(self, *, passing_over: Container[str] = ()) -> Instant | None:
@@ -218,11 +230,34 @@ class CalendarBook:
                 self._forget(event.before)
         self.changes += 1
 
+    def has_room_of(self, smaller: Reservation, now: Instant) -> bool:
+        """True when the entry of that id has all the room that ``smaller`` needs from now on."""
+        has = self._footprints[smaller.reservation_id]
+        if smaller.resource_class != has.resource_class:
+            return False
+        return not difference(spliced(has, footprint_of(smaller), now), has).pieces
+
     def advance(self, now: Instant) -> None:
         """Forget what is past, split slots that have come near. Changes no promise, no version."""
         for profile in self.free.values():
             profile.advance(now)
         self._hear_of(now)
+
+    @property
+    def known_from(self) -> Instant:
+        """The first second of which the book knows in every class what is free."""
+        return max(profile.origin for profile in self.free.values())
+
+    def rebook(self, now: Instant) -> None:
+        """After a replay, and when the clock was ahead and has been set right: ``free`` holds what
+        the live promises take from ``now`` on, and nothing else, whatever the past was taken for.
+        Others who book there book again, and ``take_slots`` follows. Changes no promise.
+        """
+        for profile in self.free.values():
+            profile.clear(now)
+        self.slots.exact_from(now)
+        for footprint in self._footprints.values():
+            footprint.withdraw(self.free)
 
     def take_slots(self, now: Instant) -> None:
         """After the replay, which books exactly what was promised: from now on promises take whole
@@ -276,7 +311,8 @@ class CalendarBook:
         state = ReservationState.HELD if is_held else ReservationState.COMMITTED
         if reservation_id in self.reservations or reservation.state is not state:
             raise ConflictError(
-                f"reservation {reservation_id} is in the book already, or is not a new one"
+                f"reservation {reservation_id} is in the book already, or is not a new one",
+                hint=REPORT_IT,
             )
         key = self._new_key(reservation)
         footprint = self.slots.whole(reservation)
@@ -286,7 +322,9 @@ class CalendarBook:
         if old_id is not None:
             old_is_firm = old_id in self._footprints and old_id not in self._held
             if not old_is_firm or old_id in self._replacement:
-                raise ConflictError(f"reservation {old_id} cannot be replaced by {reservation_id}")
+                raise ConflictError(
+                    f"reservation {old_id} cannot be replaced by {reservation_id}", hint=REPORT_IT
+                )
             footprint = difference(footprint, self._footprints[old_id])
         footprint.book(self.free)
         if old_id is not None:
@@ -306,7 +344,7 @@ class CalendarBook:
         old = self.get(reservation_id)
         is_firm = old.state is reservation.state is ReservationState.COMMITTED
         if not is_firm or reservation_id in self._replacement or old.owner != reservation.owner:
-            raise ConflictError(f"reservation {reservation_id} cannot be moved")
+            raise ConflictError(f"reservation {reservation_id} cannot be moved", hint=REPORT_IT)
         key = (reservation.owner, reservation.request.request_id)
         is_merged = is_new_form(reservation, self.find_request(*key))
         if not is_merged:
@@ -314,6 +352,10 @@ class CalendarBook:
         before, whole = self._footprints[reservation_id], self.slots.whole(reservation)
         after = spliced(before, whole, at)
         more = difference(after, before)
+        if not is_merged and not more.fits(self.free):
+            # Widened it would need more; it may have been promised before there were whole slots.
+            after = spliced(before, footprint_of(reservation), at)
+            more = difference(after, before)
         if is_merged:
             more.withdraw(self.free)  # its hold had it until now, also where nodes have failed
         else:
@@ -370,7 +412,7 @@ class CalendarBook:
     def _bury(self, event: RequestTombstoned) -> None:
         key = (event.owner, event.request_id)
         if key in self.tombstoned or key in self._by_request:
-            raise ConflictError(f"request {event.request_id} is known already")
+            raise ConflictError(f"request {event.request_id} is known already", hint=REPORT_IT)
         self.tombstoned[key] = event.at
         heapq.heappush(self._tombstones, event.at)
 
@@ -390,7 +432,7 @@ class CalendarBook:
         """(owner, request id) of an entry, which must not have been heard before."""
         key = (reservation.owner, reservation.request.request_id)
         if key in self._by_request or key in self.tombstoned:
-            raise ConflictError(f"request {key[1]} was answered before")
+            raise ConflictError(f"request {key[1]} was answered before", hint=REPORT_IT)
         return key
 
     def _is_current(self, end: Instant, reservation_id: str) -> bool:

@@ -56,11 +56,12 @@ class Calendar(CalendarBook):
         of
         ``free``; ``by``: who asks, and must own what the request would replace.
         """
-        refusal = self._refuse_replacing(request, by)
+        refusal = self._refuse_replacing(request, by) or self._refuse_late(request, now)
         if refusal is not None:
             return refusal
         searched = self._availability_for(request.replaces, availability, now)
-        return fitting.find(self, request, now, searched, lead_s=self.rules.lead_s)
+        found = fitting.find(self, request, now, searched, lead_s=self.rules.lead_s)
+        return self._within_old(found, request.replaces, request, now, self.rules.lead_s)
 
     def decide_reserve(
         self,
@@ -88,6 +89,7 @@ class Calendar(CalendarBook):
         lead_s = 0 if ttl_s is None else self.rules.lead_s
         searched = self._availability_for(request.replaces, availability, now)
         found = fitting.find(self, request, now, searched, lead_s=lead_s)
+        found = self._within_old(found, request.replaces, request, now, lead_s)
         if isinstance(found, Decline):
             return found, ()
         offer = found.offers[0]
@@ -209,6 +211,7 @@ class Calendar(CalendarBook):
             found = fitting.find_running(self, request, now, searched, reservation)
         else:
             found = fitting.find(self, request, now, searched, lead_s=0)
+        found = self._within_old(found, reservation_id, request, now, 0)
         if isinstance(found, Decline):
             return found, ()
         offer = found.offers[0]
@@ -239,6 +242,31 @@ class Calendar(CalendarBook):
         if oldest is not None and oldest < before:
             events.append(FinishedForgotten(before=before))
         return tuple(events)
+
+    def gives_back(
+        self, request: ReservationRequest, old_id: str | None, now: Instant, lead_s: int = 0
+    ) -> bool:
+        """True when ``request`` can be met by less than the live entry ``old_id`` has."""
+        old = self.reservations.get(old_id or "")
+        if old is None or not old.state.is_live:
+            return False
+        return fitting.find_within(self, request, now, old, lead_s=lead_s) is not None
+
+    def _within_old(
+        self,
+        found: Availability | Decline,
+        old_id: str | None,
+        request: ReservationRequest,
+        now: Instant,
+        lead_s: int,
+    ) -> Availability | Decline:
+        """What was found; where nothing was, what the request leaves of the entry that it is to
+        change, which needs no room.
+        """
+        if old_id is None or isinstance(found, Availability):
+            return found
+        old = self.reservations[old_id]
+        return fitting.find_within(self, request, now, old, lead_s=lead_s) or found
 
     def _known_request(
         self, request: ReservationRequest, owner: str, amended_id: str | None = None
@@ -286,10 +314,20 @@ class Calendar(CalendarBook):
             return None
         if ttl_s is None:
             return self._refuse_state(old, "replace", "a leg of a trip is held first")
-        if leg_change.settled_by(old) < now + self.rules.hold_ttl_min_s:
-            message = f"{self.site}: {old.reservation_id} begins too soon to be changed"
-            return Decline(rule=DeclineRule.START_TOO_SOON, message=message, site=self.site)
-        return None
+        return self._refuse_late(request, now)
+
+    def _refuse_late(self, request: ReservationRequest, now: Instant) -> Decline | None:
+        """There is no time any more to settle which form of a trip's leg counts. Whoever asks what
+        could be had instead of it hears that, too: no hold would follow.
+        """
+        old = self.reservations.get(request.replaces or "")
+        is_leg = old is not None and old.request.trip is not None
+        if old is None or not is_leg or request.trip == old.request.trip:
+            return None
+        if leg_change.settled_by(old) >= now + self.rules.hold_ttl_min_s:
+            return None
+        message = f"{self.site}: {old.reservation_id} begins too soon to be changed"
+        return Decline(rule=DeclineRule.START_TOO_SOON, message=message, site=self.site)
 
     def _new_form(self, hold: Reservation) -> Reservation | None:
         """The leg whose new form a hold has become; ``None``: it has not, or that is over."""

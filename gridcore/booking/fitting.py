@@ -20,7 +20,7 @@ from gridtravel.gridcore.booking.reservations import (
     Reservation,
     ReservationRequest,
 )
-from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.timing.instants import Instant, Interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,6 +106,42 @@ def find_running(
         return refuse(rule, message, nodes)
     paid = (replace(offer, nodes=nodes),)
     return Availability(offers=paid, version=book.version, known_until=start + 1)
+
+
+def find_within(
+    book: CalendarBook, request: ReservationRequest, now: Instant, old: Reservation, *, lead_s: int
+) -> Availability | None:
+    """``old`` at its start and with what ``request`` leaves it; ``None`` where that would need
+    anything ``old`` does not have. One offer.
+
+    Whoever only gives back needs no room: that holds also where nodes have failed since, where a
+    slot has less than its threshold left, or where the site's limits became narrower.
+    """
+    new = Interval(old.start, old.start + request.duration_s)
+    nodes = min(old.nodes, request.nodes_max)
+    is_running = old.start <= now
+    is_in_window = request.earliest_start <= new.start and new.end <= request.latest_end
+    is_in_time = new.end > now if is_running else new.start >= now + lead_s
+    known_since = book.free[old.resource_class].origin
+    if not (is_in_window and is_in_time and new.end <= old.end and known_since <= now):
+        return None
+    if all(each.name != old.resource_class for each in _fitting_classes(book, request)):
+        return None
+    price = book.tariff.unit_price_millicredits(old.resource_class, new.start, request.duration_s)
+    offer = Offer(
+        start=new.start,
+        start_until=new.start + 1,
+        nodes=nodes,
+        resource_class=old.resource_class,
+        unit_price_millicredits=price,
+    )
+    paid = _nodes_paid(offer, request)
+    if paid < request.nodes_min or not book.has_room_of(
+        replace(old, interval=new, nodes=paid), now
+    ):
+        return None
+    offers = (replace(offer, nodes=paid),)
+    return Availability(offers=offers, version=book.version, known_until=new.start + 1)
 
 
 def _fitting_classes(book: CalendarBook, request: ReservationRequest) -> list[ResourceClass]:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gridtravel.gridcore.booking.reservations import Reservation
-from gridtravel.gridcore.errors import ConflictError
+from gridtravel.gridcore.errors import REPORT_IT, ConflictError
 from gridtravel.gridcore.timing.instants import Instant, Interval
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ class Footprint:
     def book(self, availability: Mapping[str, AvailabilityProfile]) -> None:
         """Take all pieces; ``ConflictError`` and no change when one does not fit."""
         if self.resource_class not in availability:
-            raise ConflictError(f"there is no resource class {self.resource_class!r}")
+            raise ConflictError(
+                f"there is no resource class {self.resource_class!r}", hint=REPORT_IT
+            )
         profile = availability[self.resource_class]
         done: list[Piece] = []
         try:
@@ -110,7 +112,8 @@ def spliced(old: Footprint, new: Footprint, at: Instant) -> Footprint:
     if past.pieces and old.resource_class != new.resource_class:
         raise ConflictError(
             f"nodes of class {old.resource_class!r} are in use: they cannot become nodes of"
-            f" {new.resource_class!r}"
+            f" {new.resource_class!r}",
+            hint="end the reservation and make another one",
         )
     return Footprint(new.resource_class, past.pieces + new.since(at).pieces)
 

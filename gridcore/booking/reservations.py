@@ -102,7 +102,10 @@ def next_state(state: ReservationState, event: ReservationEvent) -> ReservationS
     try:
         return TRANSITIONS[state][event]
     except KeyError:
-        raise ConflictError(f"cannot {event} a reservation that is {state}") from None
+        raise ConflictError(
+            f"cannot {event} a reservation that is {state}",
+            hint="ask how it stands now, and go on from there",
+        ) from None
 
 
 def check_card_length(card: str) -> None:
@@ -150,6 +153,8 @@ class TripLeg:
     leg: str
     site: str
     start: Instant
+    has_agent: bool = True
+    """False: nobody is there who could say that the leg is ready, so the trip's owner does."""
 
     def __post_init__(self) -> None:
         check_id("leg name", self.leg)
@@ -381,6 +386,18 @@ class DeclineRule(enum.StrEnum):
     CHANGED = "changed"
     """What was offered is gone; ask again."""
 
+    @property
+    def may_pass(self) -> bool:
+        """True when the same request may be granted a moment later: room comes and goes, and a site
+        begins again. Every other rule refuses it again.
+        """
+        return self in (
+            DeclineRule.NO_ROOM,
+            DeclineRule.CHANGED,
+            DeclineRule.TRADE,
+            DeclineRule.SUSPENDED,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decline:
@@ -440,6 +457,10 @@ class Reservation:
     parts: tuple[ReservationPart, ...] = field(default=())
     granted_by: str = ""
     """The manager further up that granted what ``site`` could not place; empty: ``site`` itself."""
+    job_id: str = ""
+    """The job that came with the hold and is bound by the commit; empty: none, or not committed.
+    The book itself does not know it: whoever answers for the site adds it.
+    """
 
     @property
     def start(self) -> Instant:

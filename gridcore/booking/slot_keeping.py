@@ -35,7 +35,7 @@ class SlotKeeper:
         self.rule = SlotRule()
         """In force: until ``take``, which is for the replay, exactly the time promised."""
         self.as_of: Instant = 0
-        """The latest moment that the book has heard of; a clock set back changes no slot."""
+        """The latest moment that the book has heard of, until ``exact_from``."""
         self.next_split = self.rule.next_split(0)
         """When slots are split next; far away on a ladder of one level."""
         self.splits = 0
@@ -50,6 +50,13 @@ class SlotKeeper:
         """Time passes; True when slots have to be split."""
         self.as_of = max(self.as_of, at)
         return self.as_of >= self.next_split
+
+    def exact_from(self, now: Instant) -> None:
+        """Promises take exactly their time, as in a replay, until ``take``. ``now`` may lie before
+        what was heard of: the clock was ahead then."""
+        self.as_of = now
+        self.rule = SlotRule()
+        self.next_split = self.rule.next_split(now)
 
     def take(
         self,

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
-from gridtravel.gridcore.errors import ConflictError, InputError
+from gridtravel.gridcore.errors import REPORT_IT, ConflictError, InputError
 from gridtravel.gridcore.timing.instants import Instant
 
 
@@ -140,7 +140,9 @@ class NodeSetProfile(AvailabilityProfile):
         self._check_demand(nodes, 1 if end is None else end - start)
         mask = lowest_bits(self.common(start, end), nodes)
         if mask is None:
-            raise ConflictError(f"fewer than {nodes} nodes are free throughout [{start}, {end})")
+            raise ConflictError(
+                f"fewer than {nodes} nodes are free throughout [{start}, {end})", hint=REPORT_IT
+            )
         if not isinstance(nodes, NamedNodes):
             raise InputError("a booking that keeps its nodes must be able to remember them")
         nodes.mask = mask
@@ -154,7 +156,9 @@ class NodeSetProfile(AvailabilityProfile):
         mask = self._mask_of(nodes)
         first, behind = self._covered(max(start, self.times[0]), end)
         if any(each & mask for each in self.masks[first:behind]):
-            raise ConflictError(f"{nodes} nodes were never booked in the whole of [{start}, {end})")
+            raise ConflictError(
+                f"{nodes} nodes were never booked in the whole of [{start}, {end})", hint=REPORT_IT
+            )
         self._set(mask, start, end, is_free=True)
 
     def move(self, nodes: int, duration_s: int, start: Instant, new_start: Instant) -> int:
@@ -192,7 +196,9 @@ class NodeSetProfile(AvailabilityProfile):
     @staticmethod
     def _mask_of(nodes: int) -> int:
         if not isinstance(nodes, NamedNodes) or nodes.mask.bit_count() != nodes:
-            raise ConflictError(f"no booking remembers which {int(nodes)} nodes it has")
+            raise ConflictError(
+                f"no booking remembers which {int(nodes)} nodes it has", hint=REPORT_IT
+            )
         return nodes.mask
 
     def _set(self, mask: int, start: Instant, end: Instant | None, *, is_free: bool) -> None:

@@ -35,7 +35,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import ClassVar
 
-from gridtravel.gridcore.errors import ConflictError, InputError
+from gridtravel.gridcore.errors import REPORT_IT, ConflictError, InputError
 from gridtravel.gridcore.timing.instants import Instant
 
 
@@ -299,6 +299,13 @@ class AvailabilityProfile:
             del self.free[:step]
         times[0] = now
 
+    def clear(self, now: Instant) -> None:
+        """Forget everything: all is free from ``now`` on, which may lie before the origin. Whoever
+        booked here books again (a clock that was ahead has been set right).
+        """
+        self.times[:] = [now]
+        self.free[:] = [self.capacity]
+
     def copy(self) -> AvailabilityProfile:
         """An independent profile with the same content, to plan on."""
         twin = AvailabilityProfile.__new__(AvailabilityProfile)
@@ -367,12 +374,15 @@ class AvailabilityProfile:
         peak = 0
         if change < 0:
             if least is not None and min(free[first:behind]) + change < least:
-                raise ConflictError(f"fewer than {-change} nodes are free in [{start}, {end})")
+                raise ConflictError(
+                    f"fewer than {-change} nodes are free in [{start}, {end})", hint=REPORT_IT
+                )
         else:
             peak = max(free[first:behind]) + change
             if peak > most:
                 raise ConflictError(
-                    f"{change} nodes were never booked in the whole of [{start}, {end})"
+                    f"{change} nodes were never booked in the whole of [{start}, {end})",
+                    hint=REPORT_IT,
                 )
         if end is not None and (behind == len(times) or times[behind] != end):
             times.insert(behind, end)

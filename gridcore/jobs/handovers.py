@@ -1,13 +1,15 @@
 """What a stage of a pipeline takes over from the one before it, moved from site to site.
 
 The site of the later stage learns this with the stage's job and fetches the files itself, so that
-nothing of them passes through the traveller's laptop. Values only; ``agents.trips.handover`` acts
-on them.
+nothing of them passes through the traveller's laptop. The site of the stage before learns with its
+own job what may be fetched, and gives nothing else. Values only; ``agents.trips.handover`` and
+``agents.ports.access`` act on them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Final
 
 from gridtravel.gridcore.booking.reservations import check_card_length, check_id
@@ -62,3 +64,31 @@ class Handover:
                 f"{len(self.files)} files to hand over, at most {HANDED_FILES_MAX} are allowed",
                 hint="name their folder",
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoverGrant:
+    """The giver's half: what the stage behind may take, and which site may come for it."""
+
+    leg: str
+    """Name of the stage behind."""
+    site: str
+    """Where that runs, as in its certificate."""
+    paths: tuple[str, ...] = ()
+    """Files and folders in the folder of this stage; none: only how it has ended may be asked."""
+
+    def __post_init__(self) -> None:
+        check_id("leg name", self.leg)
+        check_id("site", self.site)
+        if len(self.paths) > HANDED_FILES_MAX:
+            raise InputError(
+                f"{len(self.paths)} files to hand over, at most {HANDED_FILES_MAX} are allowed",
+                hint="name their folder",
+            )
+
+    def covers(self, path: str) -> bool:
+        """True for a path that is named, or lies below one that is."""
+        asked = PurePosixPath(path)
+        if asked.is_absolute() or ".." in asked.parts:
+            return False
+        return any(asked.is_relative_to(each) for each in self.paths)

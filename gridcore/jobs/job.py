@@ -8,7 +8,8 @@ from typing import Final
 
 from gridtravel.gridcore.booking.reservations import ID_LENGTH_MAX, NODES_LIMIT, check_id
 from gridtravel.gridcore.errors import InputError
-from gridtravel.gridcore.jobs.handovers import Handover
+from gridtravel.gridcore.jobs.handovers import Handover, HandoverGrant
+from gridtravel.gridcore.jobs.inputs import InputFile, check_inputs
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Instant
 
@@ -82,6 +83,14 @@ class JobSpec:
     """What has to arrive from the stage before, before the job may start; ``None``: nothing."""
     race: Race | None = None
     """The race this is a copy in: it runs only when it has won; ``None``: it runs alone."""
+    inputs: tuple[InputFile, ...] = ()
+    """Files that must be in the area of its reservation, unharmed, before it may start."""
+    relayed_from: str = ""
+    """Name of the stage before, whose files the traveller brings: the job waits until they have
+    been named (``SitePort.name_inputs``) and are there. Empty: no such stage, or they are named.
+    """
+    gives: HandoverGrant | None = None
+    """What the stage behind may take of its files; ``None``: nothing."""
 
     def __post_init__(self) -> None:
         check_id("request id", self.request_id)
@@ -102,11 +111,10 @@ class JobSpec:
                 f"the script is longer than {SCRIPT_BYTES_MAX} bytes",
                 hint="stage it as a file instead",
             )
-        for leg in (self.leg_before, self.leg_after):
+        for leg in (self.leg_before, self.leg_after, self.relayed_from):
             if leg:
                 check_id("leg name", leg)
-        if self.handover is not None and not self.reservation_id:
-            raise InputError("only a job inside a reservation of a trip takes anything over")
+        check_inputs(self.inputs)
         if self.race is not None and self.reservation_id:
             raise InputError("a copy in a race waits in the queue, not in a reservation")
         if any("\0" in text for text in (*self.argv, self.script)):
@@ -118,6 +126,11 @@ class JobSpec:
             size += len(name) + len(value.encode())
         if size > ENVIRONMENT_BYTES_MAX:
             raise InputError(f"the environment is larger than {ENVIRONMENT_BYTES_MAX} bytes")
+
+    @property
+    def waits_for_files(self) -> bool:
+        """True for a job that only a reservation can have: files are brought into its area."""
+        return self.handover is not None or bool(self.inputs) or bool(self.relayed_from)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

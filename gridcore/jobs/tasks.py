@@ -12,10 +12,14 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from gridtravel.gridcore.errors import FieldError
+from gridtravel.gridcore.jobs.commands import (
+    ARGUMENT_BYTES_MAX,
+    check_arguments,
+    check_quoted,
+    is_plain_text,
+)
 from gridtravel.gridcore.jobs.job import ENVIRONMENT_BYTES_MAX
 
-ARGUMENTS_MAX: Final = 4096
-ARGUMENT_LENGTH_MAX: Final = 65_536
 ENVIRONMENT_MAX: Final = 512
 STAGED_FILES_MAX: Final = 10_000
 PATH_LENGTH_MAX: Final = 1024
@@ -65,12 +69,16 @@ class TaskSpec:
     """The command begins only when every leg of the trip is prepared (``grid-barrier``)."""
 
     def __post_init__(self) -> None:
-        _check_arguments("command", self.command)
         if not self.command:
             raise FieldError(
                 "command", "a task has no command", hint='write command = ["./program", "argument"]'
             )
-        _check_arguments("compile_command", self.compile_command)
+        check_arguments("command", self.command)
+        if self.compile_command:
+            check_arguments("compile_command", self.compile_command)
+        if self.compile_command or self.waits_for_companions:
+            check_quoted("compile_command", self.compile_command)
+            check_quoted("command", self.command)
         _check_environment(self.environment)
         if list(self.environment) != sorted(self.environment):
             object.__setattr__(self, "environment", tuple(sorted(self.environment)))
@@ -98,28 +106,18 @@ def check_site_path(field: str, path: str) -> None:
         )
 
 
-def is_plain_text(text: str) -> bool:
-    """True when ``text`` can be handed to a program: no zero byte, and no half of a surrogate pair
-    (JSON allows one)."""
-    return not any(c == "\0" or "\ud800" <= c <= "\udfff" for c in text)
+def refuse_site_variable(name: str) -> None:
+    """Raise ``FieldError`` for a name that only a site sets (docs/leg-environment.md).
 
-
-def _check_arguments(field: str, arguments: tuple[str, ...]) -> None:
-    if len(arguments) > ARGUMENTS_MAX:
+    Asked where a job is described and where a site takes one in, not by ``JobSpec`` itself: a
+    journal may hold older jobs with such names.
+    """
+    if name.startswith(RESERVED_PREFIX):
         raise FieldError(
-            field,
-            f"{field} has {len(arguments)} arguments, at most {ARGUMENTS_MAX} are allowed",
-            hint="put long lists into a file and stage it in",
+            "environment",
+            f"the variable {name[:60]!r} is set by the site",
+            hint=f"choose a name that does not begin with {RESERVED_PREFIX}",
         )
-    if arguments and not arguments[0]:
-        raise FieldError(field, f"{field} has an empty program name", hint="name a program first")
-    for argument in arguments:
-        if not is_plain_text(argument) or len(argument) > ARGUMENT_LENGTH_MAX:
-            raise FieldError(
-                field,
-                f"an argument of {field} is too long or no text that a program can be given",
-                hint=f"at most {ARGUMENT_LENGTH_MAX} characters",
-            )
 
 
 def _check_environment(environment: tuple[tuple[str, str], ...]) -> None:
@@ -137,16 +135,12 @@ def _check_environment(environment: tuple[tuple[str, str], ...]) -> None:
                 f"{name[:60]!r} cannot be a variable of the environment, or is given twice",
                 hint="letters, digits and underscores, not starting with a digit",
             )
-        if name.startswith(RESERVED_PREFIX):
+        refuse_site_variable(name)
+        if not is_plain_text(value) or len(f"{name}={value}".encode()) > ARGUMENT_BYTES_MAX:
             raise FieldError(
                 "environment",
-                f"the variable {name[:60]!r} is set by the site",
-                hint=f"choose a name that does not begin with {RESERVED_PREFIX}",
-            )
-        if not is_plain_text(value):
-            raise FieldError(
-                "environment",
-                f"the value of the variable {name!r} is no text that can be handed on",
+                f"the value of the variable {name!r} is too long, or no text that can be handed on",
+                hint="put it into a file and stage it in",
             )
     if sum(len(name) + len(value.encode()) for name, value in environment) > ENVIRONMENT_BYTES_MAX:
         raise FieldError(

@@ -210,13 +210,19 @@ class Itinerary:
         if state is self.state:
             return self
         if state not in TRANSITIONS[self.state]:
-            raise ConflictError(f"trip {self.trip_id} is {self.state} and cannot become {state}")
+            raise ConflictError(
+                f"trip {self.trip_id} is {self.state} and cannot become {state}",
+                hint=f"see where it stands: gur status {self.trip_id}",
+            )
         return replace(self, state=state)
 
     def declined(self, decline: Decline) -> Itinerary:
         """The trip as refused: no legs, and the reason with what would work instead."""
         if TripState.DECLINED not in TRANSITIONS[self.state]:
-            raise ConflictError(f"trip {self.trip_id} is {self.state} and cannot be declined")
+            raise ConflictError(
+                f"trip {self.trip_id} is {self.state} and cannot be declined",
+                hint=f"see where it stands: gur status {self.trip_id}",
+            )
         return replace(self, state=TripState.DECLINED, legs=(), decline=decline)
 
     def with_leg(self, leg: Leg) -> Itinerary:

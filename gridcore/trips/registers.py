@@ -69,6 +69,10 @@ class TripRegister:
         """True when ``site`` is one of its acceptors."""
         return any(each.site == site for each in self.acceptors)
 
+    def has_agent(self, leg: str) -> bool:
+        """False for a leg whose site has nobody to speak for it."""
+        return all(each.has_agent for each in self.legs if each.leg == leg)
+
     def start_of(self, leg: str) -> Instant:
         """When a leg starts: until then it may become ready."""
         return next((each.start for each in self.legs if each.leg == leg), 0)
@@ -169,7 +173,10 @@ def check_voter(
         _check_stranger(question, voter)
         return
     if not register.keeps(site):
-        raise NotAuthorisedError(f"{site} does not keep the outcome of {register.key}")
+        raise NotAuthorisedError(
+            f"{site} does not keep the outcome of {register.key}",
+            hint="ask one of the sites that the trip's register names",
+        )
     if asked.leg and not register.holder_of(asked.leg):
         raise InputError(f"{register.key} has no leg {asked.leg[:60]!r}")
     is_owner = bool(voter.owner) and voter.owner == register.owner
@@ -200,6 +207,8 @@ def _may_say_first(
         case QuestionKind.OUTCOME | QuestionKind.CANCELLATION:
             return is_owner
         case QuestionKind.READINESS:
+            if not register.has_agent(asked.leg):
+                return is_owner
             return bool(voter.party) and voter.party == register.holder_of(asked.leg)
         case _:
             return False  # which copy of a race runs is nobody's alone

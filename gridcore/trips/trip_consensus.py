@@ -26,6 +26,7 @@ from typing import Final
 from gridtravel.gridcore.booking.reservations import ID_LENGTH_MAX, check_id
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 
 ACCEPTORS_MAX: Final = 5
 """Two dead acceptors are survived; more would cost messages and help little."""
@@ -61,6 +62,8 @@ class Vote:
 
     ballot: Ballot
     outcome: Outcome
+    manifest: Manifest = NO_CONTACTS
+    """With COMMIT, as a part of the value: what the legs are told of each other."""
 
 
 class Phase(enum.StrEnum):
@@ -88,6 +91,8 @@ class VoteQuestion:
     ballot: Ballot = TRAVELLERS_FIRST
     outcome: Outcome | None = None
     """Only with ACCEPT and SETTLE, and always then."""
+    manifest: Manifest = NO_CONTACTS
+    """Only with ACCEPT of COMMIT."""
 
     def __post_init__(self) -> None:
         check_id("trip attempt", self.instance)
@@ -96,6 +101,9 @@ class VoteQuestion:
             raise InputError("not a ballot of a trip")
         if (self.outcome is not None) != (self.phase in (Phase.ACCEPT, Phase.SETTLE)):
             raise InputError("an outcome belongs to ACCEPT and SETTLE, and to nothing else")
+        is_commit = self.phase is Phase.ACCEPT and self.outcome is Outcome.COMMIT
+        if self.manifest != NO_CONTACTS and not is_commit:
+            raise InputError("a manifest belongs to a COMMIT that is proposed, and to nothing else")
         if self.phase is Phase.PREPARE and (self.ballot.round < 1 or not self.ballot.proposer):
             raise InputError("round 0 belongs to the traveller, who needs no promise")
         is_first = self.phase is Phase.ACCEPT and self.ballot == TRAVELLERS_FIRST
@@ -146,7 +154,9 @@ def answer_vote(
         if is_granted:
             vote = state.vote
             if question.outcome is not None:
-                vote = Vote(ballot=question.ballot, outcome=question.outcome)
+                vote = Vote(
+                    ballot=question.ballot, outcome=question.outcome, manifest=question.manifest
+                )
             new = replace(state, promised=question.ballot, vote=vote)
     answer = AcceptorAnswer(
         acceptor=acceptor, is_granted=is_granted, promised=new.promised, vote=new.vote
@@ -176,18 +186,30 @@ def value_to_propose(promises: list[AcceptorAnswer], wish: Outcome) -> Outcome:
     A site in doubt wishes ABORT. The traveller may wish COMMIT as long as every leg is held: no
     owner lets a hold go before ABORT is chosen.
     """
+    vote = carried_on(promises)
+    return wish if vote is None else vote.outcome
+
+
+def carried_on(promises: list[AcceptorAnswer]) -> Vote | None:
+    """The vote of the highest ballot among promises of a majority, whose whole value must be
+    proposed again; ``None``: nothing was accepted.
+    """
     votes = [each.vote for each in promises if each.vote is not None]
-    if not votes:
-        return wish
-    return max(votes, key=lambda vote: vote.ballot).outcome
+    return max(votes, key=lambda vote: vote.ballot, default=None)
 
 
 def chosen(answers: list[AcceptorAnswer], acceptors: tuple[str, ...]) -> Outcome | None:
     """The outcome, when these answers prove one: a majority accepted at the same ballot."""
+    vote = chosen_vote(answers, acceptors)
+    return None if vote is None else vote.outcome
+
+
+def chosen_vote(answers: list[AcceptorAnswer], acceptors: tuple[str, ...]) -> Vote | None:
+    """The vote behind the outcome, with its whole value."""
     counts = Counter(each.vote for each in answers if each.vote is not None)
     for vote, count in counts.items():
         if count >= majority(acceptors):
-            return vote.outcome
+            return vote
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from gridtravel.gridcore.errors import FieldError, InputError
 from gridtravel.gridcore.identifiers import check_id
-from gridtravel.gridcore.jobs.tasks import is_plain_text
+from gridtravel.gridcore.jobs.commands import is_plain_text
 from gridtravel.gridcore.timing.instants import Instant
 
 ADDRESSES_MAX: Final = 32

@@ -28,9 +28,11 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.booking.summaries import CalendarSummary, CalendarVersion, SummaryDelta
 from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.ports import ClassDescription, SiteDescription
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import format_utc
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.gridio.batch.answers import Refusals, one_start
 from gridtravel.gridio.batch.far_book import RESOURCE_CLASS, Entry, Wish, read_entries, to_line
@@ -40,6 +42,7 @@ from gridtravel.gridio.batch.systems import (
     BatchReservation,
     BatchSystem,
     name_of,
+    read_count,
     reservation_name,
 )
 
@@ -129,7 +132,9 @@ class BatchCalendar:
         """Ask about some starts of each window; see ``candidates``."""
         return [await self._inquire(request) for request in requests]
 
-    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
+    async def reserve(
+        self, request: ReservationRequest, *, ttl_s: int, job: HeldJob | None = None
+    ) -> Reservation | Decline:
         """Set a reservation at the first of the starts that can be had. It stays when its lifetime
         is over, until a later run of ours comes by.
         """
@@ -161,13 +166,18 @@ class BatchCalendar:
         )
         return self._granted(answer, name, request)
 
-    async def commit(self, reservation_id: str) -> Reservation | Decline:
+    async def commit(
+        self, reservation_id: str, *, manifest: Manifest = NO_CONTACTS
+    ) -> Reservation | Decline:
         """Keep a reservation for good; the batch system has had it since ``reserve``."""
         name = name_of(self._site, reservation_id, prefix=RESERVATION_PREFIX)
         found = await self._look(_COMMIT, name)
         reservation = self._reservation(found)
         if reservation is None:
-            raise NotFoundError(f"{self._site} knows no {reservation_id}")
+            raise NotFoundError(
+                f"{self._site} knows no {reservation_id}",
+                hint="it may be over and forgotten; see what there is: gur status",
+            )
         fine = (ReservationState.COMMITTED, ReservationState.COMPLETED)
         if reservation.state not in fine:
             return self._refuse.decline(
@@ -224,11 +234,16 @@ class BatchCalendar:
 
     async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
         """A batch system keeps no outcome of a trip."""
-        raise NotFoundError(f"{self._site} has no agent and keeps no outcome: {question.instance}")
+        raise NotFoundError(
+            f"{self._site} has no agent and keeps no outcome: {question.instance}",
+            hint="ask a site of the trip that has an agent",
+        )
 
     def subscribe(self) -> AsyncIterator[CalendarSummary | SummaryDelta]:
         """A batch system publishes nothing."""
-        raise NotFoundError(f"{self._site} has no agent and publishes no summary")
+        raise NotFoundError(
+            f"{self._site} has no agent and publishes no summary", hint="inquire instead"
+        )
 
     # -- also for the site port --------------------------------------------------------------------
 
@@ -270,7 +285,10 @@ class BatchCalendar:
         name = name_of(self._site, reservation_id, prefix=RESERVATION_PREFIX)
         reservation = self._reservation(await self._look(_ONE, name))
         if reservation is None:
-            raise NotFoundError(f"{self._site} knows no {reservation_id}")
+            raise NotFoundError(
+                f"{self._site} knows no {reservation_id}",
+                hint="it may be over and forgotten; see what there is: gur status",
+            )
         return reservation
 
     # -- inside ------------------------------------------------------------------------------------
@@ -303,8 +321,8 @@ class BatchCalendar:
         offers, refusals = [], []
         for line in answer.lines("room"):
             start, verdict, words = [*line.split(" ", 2), ""][:3]
-            if verdict == "room" and int(words) >= request.nodes_min:
-                offers.append(one_start(int(start), int(words)))
+            if verdict == "room" and (nodes := read_count(words)) >= request.nodes_min:
+                offers.append(one_start(read_count(start), nodes))
             else:
                 refusals.append(self._system.read_refusal(words))
         if not offers:

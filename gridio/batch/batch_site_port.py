@@ -17,7 +17,10 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationState,
 )
 from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
+from gridtravel.gridcore.jobs.commands import check_runnable
+from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
+from gridtravel.gridcore.jobs.tasks import refuse_site_variable
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridio.batch.batch_calendar import BatchCalendar
 from gridtravel.gridio.batch.far_areas import FarAreas
@@ -99,6 +102,8 @@ class BatchSitePort:
 
     async def submit(self, spec: JobSpec) -> JobView | Decline:
         """Hand the job in, once; without a reservation it waits in the batch system's queue."""
+        for name, _ in spec.environment:
+            refuse_site_variable(name)
         if spec.race is not None:
             return self._decline(
                 "it has no agent that asks the other sites whether its copy has won the race"
@@ -107,6 +112,7 @@ class BatchSitePort:
             return self._decline(
                 f"it has no agent that could wait for stage {spec.handover.leg} and fetch its files"
             )
+        check_runnable(spec)
         reservation: Reservation | None = None
         inside, limit_s, end = "", spec.limit_s, 0
         if spec.reservation_id:
@@ -145,6 +151,10 @@ class BatchSitePort:
             raise InputError(f"{spec.request_id} was used for another job")
         return view
 
+    async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:
+        """A job is handed in when what it needs is there."""
+        self._cannot("wait for files")
+
     async def cancel_job(self, job_id: str) -> JobView:
         """See ``SitePort``."""
         view = await self._view(job_id)
@@ -164,7 +174,10 @@ class BatchSitePort:
         views = self._views(answer.parts, answer.user, answer.now)
         missing = set(job_ids) - {each.job_id for each in views}
         if missing:
-            raise NotFoundError(f"{self._site} knows no job {min(missing)}")
+            raise NotFoundError(
+                f"{self._site} knows no job {min(missing)}",
+                hint="it may be over and forgotten by the batch system; see: gur status",
+            )
         return views
 
     async def watch_job(self, job_id: str) -> AsyncIterator[JobView]:

@@ -57,7 +57,10 @@ class FarAreas:
             found = await self._shell.runner.with_files(lambda far: self._walk(far, area, base))
         except (FileNotFoundError, NotADirectoryError):
             if base:
-                raise NotFoundError(f"there is no folder {path!r} in {area}") from None
+                raise NotFoundError(
+                    f"there is no folder {path!r} in {area}",
+                    hint="list the files of the folder above to see what is there",
+                ) from None
             return []
         except OSError as fault:
             raise UnavailableError(f"cannot list {area}: {fault}") from None
@@ -238,7 +241,10 @@ def _with_sum(status: FileStatus, checksum: str) -> FileStatus:
 def _open(far: FarFiles, name: str) -> FarFile:
     """To read; only what is an ordinary file or leads to one."""
     if far.look(name).is_folder:
-        raise InputError(f"{name!r} is not a file")
+        raise InputError(
+            f"{name!r} is not a file",
+            hint="list the files of the folder above to see what is there",
+        )
     return far.open(name, to_write=False)
 
 

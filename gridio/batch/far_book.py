@@ -17,6 +17,7 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationRequest,
     ReservationState,
 )
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridcore.timing.instants import Instant, Interval
 from gridtravel.gridio.batch.systems import BatchReservation, public_id
 from gridtravel.gridio.journal.contract import Record
@@ -104,7 +105,7 @@ def read_entries(lines: Iterable[str]) -> dict[str, Entry]:
             entries[name] = Entry(
                 name=name,
                 wish=wish,
-                granted_start=int(granted) if granted.isdecimal() else None,
+                granted_start=int(granted) if is_count(granted) else None,
                 is_committed="committed" in marks,
                 is_released="released" in marks,
             )

@@ -9,7 +9,12 @@ from datetime import UTC, datetime
 from gridtravel.gridcore.booking.reservations import DeclineRule
 from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.timing.instants import Instant
-from gridtravel.gridio.batch.systems import BatchReservation, Refusal, read_instant
+from gridtravel.gridio.batch.systems import (
+    BatchReservation,
+    Refusal,
+    read_count,
+    read_instant,
+)
 
 
 class GridEngine:
@@ -28,7 +33,7 @@ class GridEngine:
             state = each.findtext("state", "").strip()
             if "d" in state or "x" in state:
                 continue
-            slots = [int(part.get("slots", "0")) for part in each.iter("granted_slots")]
+            slots = [read_count(part.get("slots", "0")) for part in each.iter("granted_slots")]
             found.append(
                 BatchReservation(
                     name=each.findtext("name", ""),
@@ -47,7 +52,7 @@ class GridEngine:
     def read_size(self, text: str, queue: str) -> int:
         """See ``BatchSystem``: slots of the queue, or of all queues."""
         return sum(
-            int(each.findtext("total", "0"))
+            read_count(each.findtext("total", "0"))
             for each in _xml(text).iter("cluster_queue_summary")
             if not queue or each.findtext("name") == queue.partition("@")[0]
         )
@@ -72,7 +77,7 @@ class GridEngine:
         if "in the past" in words:
             return Refusal(rule=DeclineRule.START_TOO_SOON, words=words)
         if "no suitable queues" in words or "only offers" in words:
-            offered = re.search(r"only offers (\d+) slots", words)
+            offered = re.search(r"only offers ([0-9]{1,9}) slots", words)
             return Refusal(
                 rule=DeclineRule.NO_ROOM, words=words, nodes_now=int(offered[1]) if offered else 0
             )

@@ -15,6 +15,7 @@ from typing import Final
 
 from gridtravel.gridcore.booking.reservations import Reservation
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
+from gridtravel.gridcore.number_text import is_count, read_decimal
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.batch.systems import public_id
 from gridtravel.gridio.journal.contract import Record
@@ -115,7 +116,7 @@ class JobFiles:
         started = _number(self.marks.get("started", ""))
         code_text, _, ended_text = self.marks.get("ended", "").partition(" ")
         ended = _number(ended_text)
-        code = int(code_text) if code_text.isdecimal() else None
+        code = int(code_text) if is_count(code_text) else None
         state, reason = self._state(listed, code, now, has_started=started is not None)
         return JobView(
             job_id=public_id(site, self.name),
@@ -175,6 +176,6 @@ def read_jobs(lines: Iterable[str]) -> list[JobFiles]:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        return read_decimal(text)
     except ValueError:
         return None

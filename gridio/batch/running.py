@@ -133,4 +133,6 @@ async def found_or_missing(asked: Awaitable[T], what: str) -> T:
     try:
         return await asked
     except (FileNotFoundError, NotADirectoryError):
-        raise NotFoundError(f"there is no {what}") from None
+        raise NotFoundError(
+            f"there is no {what}", hint="list the files of the folder above to see what is there"
+        ) from None

@@ -29,7 +29,7 @@ MISSING_CODE: Final = 127
 DEFAULT_ACCOUNT: Final = "default"
 """Account of a request that names none: the batch system's own choice."""
 
-_MARKER: Final = re.compile(r"^grid-batch 1 (\d{1,12})(\.\d+)? (\S+)$", re.MULTILINE)
+_MARKER: Final = re.compile(r"^grid-batch 1 ([0-9]{1,12})(\.[0-9]{1,9})? (\S+)$", re.MULTILINE)
 _PART: Final = re.compile(r"^grid-part (\S+)\n", re.MULTILINE)
 _TIME_ROUNDING_S: Final = 0.5
 

@@ -7,8 +7,14 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gridtravel.gridcore.booking.reservations import DeclineRule
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridcore.timing.instants import Instant
-from gridtravel.gridio.batch.systems import BatchReservation, Refusal, read_instant
+from gridtravel.gridio.batch.systems import (
+    BatchReservation,
+    Refusal,
+    read_count,
+    read_instant,
+)
 
 _RUNNING: Final = frozenset({"RUNNING", "COMPLETING", "STAGE_OUT", "SUSPENDED"})
 _WAITING: Final = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
@@ -38,18 +44,18 @@ class Slurm:
                     name=fields["ReservationName"],
                     start=read_instant(fields.get("StartTime", "")),
                     end=read_instant(fields.get("EndTime", "")),
-                    nodes=int(fields.get("NodeCnt", "0")),
+                    nodes=read_count(fields.get("NodeCnt", "0")),
                 )
             )
         return found
 
     def read_ends(self, text: str) -> list[Instant]:
         """See ``BatchSystem``: of reservations and of running jobs with a limit."""
-        return [read_instant(each) for each in re.findall(r"\bEndTime=(\d[^\s]*)", text)]
+        return [read_instant(each) for each in re.findall(r"\bEndTime=([0-9][^\s]*)", text)]
 
     def read_size(self, text: str, queue: str) -> int:
         """See ``BatchSystem``: nodes of the partition, or of all."""
-        return sum(int(line) for line in text.split() if line.isdecimal())
+        return sum(int(line) for line in text.split() if is_count(line))
 
     def read_jobs(self, text: str) -> dict[str, str]:
         """See ``BatchSystem``. Jobs that are over stay in Slurm's list for a while."""
@@ -72,7 +78,7 @@ class Slurm:
             )
         if "Invalid time" in words:
             return Refusal(rule=DeclineRule.START_TOO_SOON, words=words)
-        fewer = re.search(r"only (\d+) nodes", words)
+        fewer = re.search(r"only ([0-9]{1,9}) nodes", words)
         if fewer or "busy" in words or "overlaps" in words or "not available" in words:
             nodes_now = int(fewer[1]) if fewer else 0
             return Refusal(rule=DeclineRule.NO_ROOM, words=words, nodes_now=nodes_now)

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 from gridtravel.gridcore.booking.reservations import DeclineRule
 from gridtravel.gridcore.errors import NotFoundError, UnavailableError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridcore.timing.instants import Instant
 
 RESERVATION_PREFIX: Final = "gur."
@@ -91,6 +92,13 @@ def read_instant(text: str) -> Instant:
         raise UnavailableError(f"the batch system's time makes no sense: {text[:40]!r}") from None
 
 
+def read_count(text: str) -> int:
+    """A number of nodes, slots or seconds."""
+    if not is_count(text.strip()):
+        raise UnavailableError(f"the batch system's number makes no sense: {text[:40]!r}")
+    return int(text)
+
+
 def reservation_name(request_id: str) -> str:
     """The name of what ``request_id`` booked or may yet book."""
     return RESERVATION_PREFIX + _digest(request_id)
@@ -110,7 +118,9 @@ def name_of(site: str, public: str, *, prefix: str = "") -> str:
     """The name behind an id that ``public_id`` made; ``NotFoundError`` for any other id."""
     name = public.removeprefix(f"{site}.")
     if name == public or not _NAME.fullmatch(name) or not name.startswith(prefix):
-        raise NotFoundError(f"{site} knows no {public[:80]!r}")
+        raise NotFoundError(
+            f"{site} knows no {public[:80]!r}", hint="gur sites names what the machine has"
+        )
     return name
 
 

@@ -35,11 +35,33 @@ class LockNote:
     synced: int
 
 
+def is_owned(journal_path: Path) -> bool:
+    """True while a process has the journal: a daemon serves. For a moment the lock is shared with
+    whoever asks, which an owner that starts just then may meet.
+    """
+    try:
+        descriptor = os.open(lock_path(journal_path), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def lock_path(journal_path: Path) -> Path:
+    """The file beside a journal that says who owns it."""
+    return journal_path.with_name(journal_path.name + ".lock")
+
+
 class JournalLock:
     """The exclusive ownership of one journal file, from construction to ``release``."""
 
     def __init__(self, journal_path: Path) -> None:
-        self._path = _lock_path(journal_path)
+        self._path = lock_path(journal_path)
         try:
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as fault:
@@ -86,13 +108,9 @@ def read_note(journal_path: Path) -> LockNote | None:
     none that can be read.
     """
     try:
-        return _parsed(_lock_path(journal_path).read_bytes())
+        return _parsed(lock_path(journal_path).read_bytes())
     except OSError:
         return None
-
-
-def _lock_path(journal_path: Path) -> Path:
-    return journal_path.with_name(journal_path.name + ".lock")
 
 
 def _parsed(text: bytes) -> LockNote | None:

@@ -29,7 +29,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from gridtravel.gridcore.errors import GridError, InputError
+from gridtravel.gridcore.errors import REPORT_IT, GridError, InputError
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.journal.contract import Record
 
@@ -74,13 +74,16 @@ class EventCodec:
         """The record of `event`; raises RecordError when it is not of a registered type."""
         kind = self._kinds.get(type(event))
         if kind is None:
-            raise RecordError(f"{type(event).__name__} is not an event of this journal")
+            raise RecordError(
+                f"{type(event).__name__} is not an event of this journal", hint=REPORT_IT
+            )
         form = self._forms.get(kind) or self._built(kind)
         try:
             fields = form.write(event)
         except ValueError as fault:
             raise RecordError(
-                f"cannot store an event of kind {kind!r}: {form.reason(event, fault)}"
+                f"cannot store an event of kind {kind!r}: {form.reason(event, fault)}",
+                hint=REPORT_IT,
             ) from fault
         # Without a field of its own, the event has no need of the comma.
         body = fields[:-1] + self._ending if len(fields) > 2 else b"{" + self._ending[1:]
@@ -103,7 +106,10 @@ class EventCodec:
         try:
             fields = json.loads(body)
         except (ValueError, RecursionError) as fault:
-            raise RecordError(f"a record of kind {kind!r} is not JSON: {fault}") from fault
+            raise RecordError(
+                f"a record of kind {kind!r} is not JSON: {fault}",
+                hint="the journal was written by another version, or is damaged: keep a copy of it",
+            ) from fault
         version = fields.pop(VERSION_FIELD, None) if type(fields) is dict else None
         if version != self._version:
             raise RecordError(
@@ -113,7 +119,10 @@ class EventCodec:
         try:
             return form.read(fields)
         except (GridError, ValueError, TypeError) as fault:
-            raise RecordError(f"a record of kind {kind!r}: {_told(fault)}") from fault
+            raise RecordError(
+                f"a record of kind {kind!r}: {_told(fault)}",
+                hint="the journal was written by another version, or is damaged: keep a copy of it",
+            ) from fault
 
     def _built(self, kind: str) -> _Form:
         """The adapter of a kind that is met for the first time; raises InputError."""

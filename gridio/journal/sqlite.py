@@ -9,6 +9,7 @@ statement, and its callers cannot share a transaction) and ``asyncio.to_thread``
 
 from __future__ import annotations
 
+import logging
 import queue
 import sqlite3
 import threading
@@ -26,8 +27,17 @@ from gridtravel.gridio.journal.contract import (
 )
 from gridtravel.gridio.journal.lock import JournalLock
 from gridtravel.gridio.journal.progress import WriteProgress, WriteTicket
-from gridtravel.gridio.journal.sqlite_file import TRIM_ROWS, JournalFile, LogKeeper, read_records
+from gridtravel.gridio.journal.room import JournalRoom
+from gridtravel.gridio.journal.sqlite_file import (
+    TRIM_ROWS,
+    JournalFile,
+    LogKeeper,
+    is_full_disk,
+    read_records,
+)
 from gridtravel.gridio.system.ids import IdSource, RandomIds
+
+log = logging.getLogger(__name__)
 
 BATCH_RECORDS_MAX: Final = 4_096
 """A batch stops growing here (about 15 ms), so that a long backlog does not make its first ticket
@@ -56,11 +66,17 @@ class SqliteJournal:
     """The journal of a daemon; see ``gridio.journal.contract.Journal`` for the contract.
 
     Opening checks every stored record, takes the lock, and starts the writer thread.
-    `size_max_bytes` bounds the main file: a write beyond it fails as a full disk does.
+    `size_max_bytes` bounds the main file: a write beyond it fails as a full disk does. `room_bytes`
+    are taken from the disk at once, so that it goes on when the disk is full (``JournalRoom``).
     """
 
     def __init__(
-        self, path: Path, *, ids: IdSource | None = None, size_max_bytes: int | None = None
+        self,
+        path: Path,
+        *,
+        ids: IdSource | None = None,
+        size_max_bytes: int | None = None,
+        room_bytes: int | None = 0,
     ) -> None:
         source: IdSource = ids if ids is not None else RandomIds()
         self._path = path
@@ -73,7 +89,8 @@ class SqliteJournal:
             try:
                 self._was_rewound = self._notice_rewinding(source)
                 self._forgotten_most = self._count_forgotten() if self._was_rewound else 0
-                self._keeper = _KeeperThread(path)
+                self._room = JournalRoom(path, room_bytes)
+                self._keeper = _KeeperThread(path, has_room=self._room.is_taken)
             except BaseException:
                 self._file.close()
                 raise
@@ -157,6 +174,7 @@ class SqliteJournal:
         self._writer.join()
         self._keeper.close()
         self._file.close()
+        self._room.close()
         self._lock.note(self._epoch, self._progress.synced)
         self._lock.release()
 
@@ -252,14 +270,21 @@ class SqliteJournal:
         written_bytes = sum(len(record.body) for record in records)
         self._keeper.count(written_bytes)
         if self._keeper.log_pages > LOG_PAGES_MAX:
-            self._file.restart_log()
+            try:
+                self._file.restart_log()
+            except sqlite3.OperationalError as fault:
+                if not (self._room.is_taken and is_full_disk(fault)):
+                    raise
             self._keeper.log_pages = 0
 
 
 class _KeeperThread:
     """Runs ``LogKeeper.checkpoint`` beside the writer, whenever enough was written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, has_room: bool) -> None:
+        self._path = path
+        self._has_room = has_room
+        self._is_full_told = False
         self._keeper = LogKeeper(path)
         self._written_bytes = 0
         self._is_closing = False
@@ -290,7 +315,16 @@ class _KeeperThread:
                 return
             try:
                 self.log_pages = self._keeper.checkpoint()
-            except sqlite3.Error:
-                # The log keeps everything; if the disk is at fault, the writer meets the fault
-                # and tells it.
-                self.log_pages = LOG_PAGES_MAX + 1
+                self._is_full_told = False
+            except sqlite3.Error as fault:
+                # The log keeps everything.
+                if self._has_room and is_full_disk(fault):
+                    self._tell_full()
+                else:
+                    # If the disk is at fault, the writer meets the fault and tells it.
+                    self.log_pages = LOG_PAGES_MAX + 1
+
+    def _tell_full(self) -> None:
+        if not self._is_full_told:
+            log.critical("the disk is full: %s goes on in the room that it took before", self._path)
+        self._is_full_told = True

@@ -232,6 +232,11 @@ class LogKeeper:
         self._connection.close()
 
 
+def is_full_disk(fault: sqlite3.Error) -> bool:
+    """True when the disk, or the room that a file may take of it, is used up."""
+    return getattr(fault, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+
+
 def chained(chain: int, kind: str, at: int, body: bytes) -> int:
     """The chain after this record, which depends on it and on every record before it."""
     return zlib.crc32(body, zlib.crc32(f"{chain},{at},{kind}\0".encode()))

@@ -19,6 +19,7 @@ from gridtravel.gridio.rpc import verbs
 from gridtravel.gridio.rpc.codec.calendar_messages import ANSWER, DESCRIPTION, NEWS, REQUESTS_MAX
 from gridtravel.gridio.rpc.codec.checks import build, refuse
 from gridtravel.gridio.rpc.codec.reservations import (
+    MANIFEST,
     REQUEST,
     an_id,
     decode_answer,
@@ -30,6 +31,8 @@ from gridtravel.gridio.rpc.codec.site_messages import (
     ARGUMENTS,
     CHUNK,
     FILE,
+    HELD_JOB,
+    INPUTS,
     JOB,
     SPEC,
     SUBMISSION,
@@ -165,6 +168,11 @@ _JSON: Final = Answer(
 _CHUNKS: Final = replace(_plain(CHUNK), cut=cut)
 
 _REQUEST: Final = nested(REQUEST, Absence.DEFAULT)
+_HELD_JOB: Final = Rule(
+    read=lambda _, message: HELD_JOB.decode(message) if message.HasField("spec") else None,
+    write=lambda job: None if job is None else HELD_JOB.fields(job),
+)
+"""Of a request to hold; most have none."""
 _RELEASED: Final = _nothing(calendar_pb2.ReleaseReply)
 _BOUND: Final = _nothing(site_pb2.BindReply)
 
@@ -183,8 +191,16 @@ _TABLE: Final = (
         _list(calendar_pb2.InquireReply, "answers", ANSWER),
         requests=listed(REQUEST, REQUESTS_MAX),
     ),
-    _verb(CalendarPort.reserve, verbs.RESERVE, _DATED, request=_REQUEST, ttl_s=AS_IS),
-    _verb(CalendarPort.commit, verbs.COMMIT, _DATED, reservation_id=an_id),
+    _verb(
+        CalendarPort.reserve, verbs.RESERVE, _DATED, request=_REQUEST, ttl_s=AS_IS, job=_HELD_JOB
+    ),
+    _verb(
+        CalendarPort.commit,
+        verbs.COMMIT,
+        _DATED,
+        reservation_id=an_id,
+        manifest=nested(MANIFEST, Absence.DEFAULT),
+    ),
     _verb(CalendarPort.release, verbs.RELEASE, _RELEASED, reservation_id=an_id),
     _verb(CalendarPort.release_request, verbs.RELEASE, _RELEASED, request_id=an_id),
     _verb(CalendarPort.amend, verbs.AMEND, _DATED, reservation_id=an_id, request=_REQUEST),
@@ -197,6 +213,13 @@ _TABLE: Final = (
     _verb(SitePort.bind_job, verbs.BIND_JOB, _BOUND, job_id=an_id, reservation_ids=ids),
     _verb(SitePort.unbind_job, verbs.UNBIND_JOB, _BOUND, job_id=an_id, reservation_ids=ids),
     _verb(SitePort.submit, verbs.SUBMIT, _plain(SUBMISSION), spec=nested(SPEC, Absence.DEFAULT)),
+    _verb(
+        SitePort.name_inputs,
+        verbs.NAME_INPUTS,
+        _plain(JOB),
+        reservation_id=an_id,
+        inputs=INPUTS,
+    ),
     _verb(SitePort.cancel_job, verbs.CANCEL_JOB, _plain(JOB), job_id=an_id),
     _verb(SitePort.jobs, verbs.LIST_JOBS, _list(site_pb2.ListJobsReply, "jobs", JOB), job_ids=ids),
     _verb(SitePort.watch_job, verbs.WATCH_JOB, _plain(JOB), job_id=an_id),

@@ -130,6 +130,7 @@ UNBIND: Final = _site("Unbind", _s.BindRequest, _s.BindReply, PROMISE_DEADLINE_S
 BIND_JOB: Final = _site("BindJob", _s.BindJobRequest, _s.BindReply, PROMISE_DEADLINE_S)
 UNBIND_JOB: Final = _site("UnbindJob", _s.BindJobRequest, _s.BindReply, PROMISE_DEADLINE_S)
 SUBMIT: Final = _site("Submit", _s.SubmitRequest, _s.SubmitReply, WORK_DEADLINE_S)
+NAME_INPUTS: Final = _site("NameInputs", _s.NameInputsRequest, _s.Job, PROMISE_DEADLINE_S)
 CANCEL_JOB: Final = _site("CancelJob", _s.CancelJobRequest, _s.Job, WORK_DEADLINE_S)
 LIST_JOBS: Final = _site("ListJobs", _s.ListJobsRequest, _s.ListJobsReply, LOOK_DEADLINE_S)
 WATCH_JOB: Final = _site("WatchJob", _s.WatchJobRequest, _s.Job, STREAM_DEADLINE_S, **_STREAM)

@@ -18,6 +18,8 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationRequest,
 )
 from gridtravel.gridcore.booking.summaries import CalendarSummary, SummaryDelta
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
+from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.ports import (
     CalendarPort,
@@ -26,6 +28,7 @@ from gridtravel.gridcore.ports import (
     SiteDescription,
     SitePort,
 )
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 
 Port = TypeVar("Port")
@@ -81,13 +84,17 @@ class ForwardingCalendar(Forwarding[CalendarPort]):
         """See ``CalendarPort``."""
         return await self.ask(call(CalendarPort.inquire, requests))
 
-    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
+    async def reserve(
+        self, request: ReservationRequest, *, ttl_s: int, job: HeldJob | None = None
+    ) -> Reservation | Decline:
         """See ``CalendarPort``."""
-        return await self.ask(call(CalendarPort.reserve, request, ttl_s=ttl_s))
+        return await self.ask(call(CalendarPort.reserve, request, ttl_s=ttl_s, job=job))
 
-    async def commit(self, reservation_id: str) -> Reservation | Decline:
+    async def commit(
+        self, reservation_id: str, *, manifest: Manifest = NO_CONTACTS
+    ) -> Reservation | Decline:
         """See ``CalendarPort``."""
-        return await self.ask(call(CalendarPort.commit, reservation_id))
+        return await self.ask(call(CalendarPort.commit, reservation_id, manifest=manifest))
 
     async def release(self, reservation_id: str) -> None:
         """See ``CalendarPort``."""
@@ -144,6 +151,10 @@ class ForwardingSite(Forwarding[SitePort]):
     async def submit(self, spec: JobSpec) -> JobView | Decline:
         """See ``SitePort``."""
         return await self.ask(call(SitePort.submit, spec))
+
+    async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:
+        """See ``SitePort``."""
+        return await self.ask(call(SitePort.name_inputs, reservation_id, inputs))
 
     async def cancel_job(self, job_id: str) -> JobView:
         """See ``SitePort``."""

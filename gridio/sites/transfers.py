@@ -1,8 +1,11 @@
 """Files between two ports: whole and unharmed, or not at all, however often the way breaks.
 
+What a site says of a file binds it: no byte more than the announced size is taken, and no file gets
+its name before its sum is the announced one.
+
 An interrupted transfer goes on where it stopped, also in a later run of the program: what has
-arrived is kept as a part at the receiving end. The checksum of the whole decides at the end. A part
-that turns out to belong to something else costs one more transfer from the beginning.
+arrived is kept as a part at the receiving end. A part that turns out to belong to something else
+costs one more transfer from the beginning.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Final, TypeVar
 
 from gridtravel.gridcore.errors import ConflictError, NotFoundError, UnavailableError
 from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
+from gridtravel.gridio.system.streams import closing
 
 FRUITLESS_MAX: Final = 3
 """Interruptions in a row without a new byte before it is given up. Between two of them the call
@@ -97,14 +101,28 @@ def handed_files(
     return found
 
 
-async def bounded(
-    chunks: AsyncIterator[OutputChunk], size_bytes: int
+async def as_announced(
+    chunks: AsyncIterator[OutputChunk], status: FileStatus, offset: int
 ) -> AsyncIterator[OutputChunk]:
-    """The chunks of a file that is said to have so many bytes; no disk is filled with more."""
-    async for chunk in chunks:
-        if chunk.offset + len(chunk.content) > size_bytes:
-            raise ConflictError("the file is longer than it was said to be")
-        yield chunk
+    """What comes of a file from ``offset`` on, as far as it can be the one that was announced.
+
+    ``ConflictError``: a piece that was not asked for, or one that lies behind the announced size,
+    before it is written anywhere: no disk is filled with what nobody has announced.
+    """
+    async with closing(chunks) as pieces:
+        async for chunk in pieces:
+            if chunk.offset != offset:
+                raise ConflictError(
+                    f"of {status.path[:80]!r} comes what begins at {chunk.offset}, not at {offset}",
+                    hint="nothing of it was kept; tell whoever runs the site",
+                )
+            offset += len(chunk.content)
+            if offset > status.size_bytes:
+                raise ConflictError(
+                    f"{status.path[:80]!r} is longer than the {status.size_bytes} bytes announced",
+                    hint="nothing of it was kept; try again when nothing writes to it any more",
+                )
+            yield chunk
 
 
 async def what_is_there(port: SitePort, area: str) -> dict[str, FileStatus]:

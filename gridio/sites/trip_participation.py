@@ -32,6 +32,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.manifests import Manifest
 from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
 from gridtravel.gridcore.trips.trip_consensus import Outcome
 from gridtravel.gridio.sites.background import BackgroundTasks
@@ -91,8 +92,10 @@ class LegBook(Protocol):
     def runs(self, reservation_id: str) -> bool:
         """True when it was learned, and written down, that the leg runs."""
 
-    async def commit(self, reservation_id: str) -> None:
-        """Commit a hold past its lifetime, because its trip was committed."""
+    async def commit(self, reservation_id: str, manifest: Manifest) -> None:
+        """Commit a hold past its lifetime, because its trip was committed; ``manifest``: what came
+        with that.
+        """
 
     async def end(self, reservation_id: str, event: ReservationEvent, reason: str = "") -> None:
         """EXPIRE or WITHDRAW a hold, RELEASE a leg; nothing where that is over already."""
@@ -213,10 +216,11 @@ class TripParticipant:
         until = book.undecided_until(hold)
         if hold.hold_expires_at is not None:
             until = min(until, hold.hold_expires_at + self._doubt_max_s)
+        questions = self._questions(_trip(hold).acceptors, _trip(hold).instance)
         try:
             outcome = await self._find_out(
                 _trip(hold),
-                _trip(hold).instance,
+                questions,
                 Outcome.ABORT,
                 until,
                 lambda: book.is_open(reservation_id),
@@ -229,7 +233,7 @@ class TripParticipant:
                 return
             log.info("the trip of hold %s was decided: %s", reservation_id, outcome)
             if outcome is Outcome.COMMIT:
-                await book.commit(reservation_id)
+                await book.commit(reservation_id, questions.manifest)
             else:
                 await book.end(reservation_id, ReservationEvent.EXPIRE)
         finally:
@@ -372,7 +376,7 @@ class TripParticipant:
     async def _find_out(
         self,
         trip: TripRef,
-        question: str,
+        question: str | TripQuestions,
         wish: Outcome,
         until: Instant,
         is_wanted: Callable[[], bool] = lambda: True,
@@ -383,7 +387,9 @@ class TripParticipant:
         """Learn an outcome, or have ``wish`` chosen where none was; ``None``: not before ``until``,
         or nobody wants to know any more. Before ``settle_from`` it only learns.
         """
-        questions = self._questions(trip.acceptors, question)
+        questions = question
+        if isinstance(questions, str):
+            questions = self._questions(trip.acceptors, questions)
         wait_s = RETRY_FIRST_S
         fraction = _fraction(f"{self._book.site} {trip.instance}")
         while is_wanted() and self._clock.now() < until:

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.jobs.races import Race
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import (
     TRAVELLERS_FIRST,
     AcceptorAnswer,
@@ -24,10 +25,11 @@ from gridtravel.gridcore.trips.trip_consensus import (
     Outcome,
     Phase,
     VoteQuestion,
+    carried_on,
     chosen,
+    chosen_vote,
     majority,
     next_ballot,
-    value_to_propose,
 )
 
 STRAGGLERS_S: Final = 0.2
@@ -55,12 +57,18 @@ class TripQuestions:
         """Whom to ask next to settle: another one each time, so that a dead one costs one try."""
         self._last = TRAVELLERS_FIRST
         """The highest ballot used or heard of."""
+        self.manifest = NO_CONTACTS
+        """What came with the COMMIT that was learned or has been chosen."""
 
     async def learn(self) -> Outcome | None:
         """The outcome, when what the acceptors say proves one. Changes nothing anywhere."""
         question = VoteQuestion(instance=self._question, phase=Phase.LEARN)
         answers = await self._ask(question, lambda heard: chosen(heard, self._names) is not None)
-        return chosen(answers, self._names)
+        vote = chosen_vote(answers, self._names)
+        if vote is None:
+            return None
+        self.manifest = vote.manifest
+        return vote.outcome
 
     async def settle(self, wish: Outcome) -> Outcome | None:
         """Have the question settled, in favour of ``wish`` where nothing may have been chosen yet.
@@ -118,17 +126,31 @@ class TripQuestions:
     def _is_majority(self, heard: list[AcceptorAnswer]) -> bool:
         return sum(each.is_granted for each in heard) >= majority(self._names)
 
-    async def _accept(self, ballot: Ballot, value: Outcome) -> Outcome | None:
+    async def _accept(self, ballot: Ballot, value: Outcome, manifest: Manifest) -> Outcome | None:
         question = VoteQuestion(
-            instance=self._question, phase=Phase.ACCEPT, ballot=ballot, outcome=value
+            instance=self._question,
+            phase=Phase.ACCEPT,
+            ballot=ballot,
+            outcome=value,
+            manifest=manifest,
         )
-        return value if self._is_majority(await self._ask(question, self._is_majority)) else None
+        if not self._is_majority(await self._ask(question, self._is_majority)):
+            return None
+        self.manifest = manifest
+        return value
 
 
 class TravellersVoting(TripQuestions):
     """A question as whoever has its first ballot asks it: the trip's owner, and of a leg's
     readiness its site.
     """
+
+    def __init__(
+        self, question: str, acceptors: Mapping[str, Votes], manifest: Manifest = NO_CONTACTS
+    ) -> None:
+        """``manifest``: what is proposed with COMMIT; the same each time it is said again."""
+        super().__init__(question, acceptors)
+        self._proposed = manifest
 
     @property
     def is_outbid(self) -> bool:
@@ -141,7 +163,7 @@ class TravellersVoting(TripQuestions):
         """Propose COMMIT with ballot 0; ``None``: a majority did not grant it, which decides
         nothing. Saying it again is the same proposal.
         """
-        return await self._accept(TRAVELLERS_FIRST, Outcome.COMMIT)
+        return await self._accept(TRAVELLERS_FIRST, Outcome.COMMIT, self._proposed)
 
 
 class TripVoting(TripQuestions):
@@ -165,8 +187,10 @@ class TripVoting(TripQuestions):
         heard = await self._ask(prepare, self._is_majority)
         if not self._is_majority(heard):
             return None
-        value = value_to_propose([each for each in heard if each.is_granted], wish)
-        return await self._accept(ballot, value)
+        vote = carried_on([each for each in heard if each.is_granted])
+        if vote is None:
+            return await self._accept(ballot, wish, NO_CONTACTS)
+        return await self._accept(ballot, vote.outcome, vote.manifest)
 
 
 class OutsidersVoting(TripVoting):

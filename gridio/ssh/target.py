@@ -17,6 +17,7 @@ from typing import Final
 import paramiko
 
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.number_text import read_decimal, read_whole
 from gridtravel.gridio.ssh.known_hosts import SSH_PORT
 
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -33,7 +34,7 @@ AGENT_VARIABLE: Final = "SSH_AUTH_SOCK"
 _TARGET: Final = re.compile(
     r"(?:(?P<user>[^\s@:/]+(?:@[^\s@:/]+)?)@)?"
     r"(?:\[(?P<address>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[^\s@:/\[\]-][^\s@:/\[\]]*))"
-    r"(?::(?P<port>\d{1,5}))?"
+    r"(?::(?P<port>[0-9]{1,5}))?"
 )
 
 
@@ -100,8 +101,8 @@ def resolve(target: SshTarget, config: Path | None = None) -> Hop:
     )
     try:
         found = paramiko.SSHConfig.from_text(f"Host *\n{said}Host *\n{text}").lookup(target.host)
-        port = int(found.get("port", SSH_PORT))
-        timeout_s = float(found.get("connecttimeout", 0)) or CONNECT_TIMEOUT_S
+        port = read_whole(str(found.get("port", SSH_PORT)))
+        timeout_s = read_decimal(str(found.get("connecttimeout", 0))) or CONNECT_TIMEOUT_S
     except (paramiko.SSHException, ValueError) as fault:
         raise InputError(f"{path}: {fault}", hint="ssh itself may say more: ssh -G HOST") from fault
     identities: list[str] = list(found.get("identityfile", []))
@@ -148,7 +149,10 @@ def _read(path: Path, home: Path, *, depth: int, must_exist: bool) -> str:
             raise InputError(f"there is no SSH configuration at {path}") from None
         return ""
     except OSError as fault:
-        raise InputError(f"cannot read the SSH configuration {path}: {fault.strerror}") from fault
+        raise InputError(
+            f"cannot read the SSH configuration {path}: {fault.strerror}",
+            hint="make it readable, or name another as ssh_config in sites.toml",
+        ) from fault
     lines: list[str] = []
     for line in text.splitlines():
         words = line.split()

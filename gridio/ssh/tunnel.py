@@ -11,21 +11,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
 from pathlib import Path
 from typing import Final
 
 import paramiko
 
-from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridcore.errors import GridError, UnavailableError
+from gridtravel.gridio.rpc.client.diagnosis import FIRST_WORDS_S
 from gridtravel.gridio.sites.connections import UnreachableError
 from gridtravel.gridio.ssh.far_end import bridge_command, start_bridge
+from gridtravel.gridio.ssh.handshake import first_words, shake_hands
 from gridtravel.gridio.ssh.login import Login, in_thread
 from gridtravel.gridio.ssh.private_socket import PrivateSocket
 from gridtravel.gridio.ssh.prompting import Prompter
 from gridtravel.gridio.ssh.target import SshTarget
 
 PIECE_BYTES: Final = 1 << 18
+RELAY_END_S: Final = 1.0
+"""How long a relay that is ending may take."""
 JOIN_S: Final = 3.0
 """How long closing waits for threads: one may be asking the user, who has just pressed Ctrl-C."""
 
@@ -65,6 +70,15 @@ class Tunnel:
         if self._local is None:
             self._local = PrivateSocket(self._welcome)
         return f"unix:{self._local.path}"
+
+    @property
+    def is_open(self) -> bool:
+        """See ``Route``."""
+        return self._leads_there()
+
+    async def probe(self, context: ssl.SSLContext | None, server_name: str) -> bytes:
+        """See ``Route``. A bridge of its own over the login that there is; none is made for it."""
+        return await in_thread(self._name, lambda: self._try(context, server_name))
 
     async def open(self) -> bool:
         """See ``Route``. Callers at the same time share one attempt."""
@@ -141,6 +155,22 @@ class Tunnel:
                 self._spare = channel, said
                 return
         channel.close()
+
+    def _try(self, context: ssl.SSLContext | None, server_name: str) -> bytes:
+        with self._lock:
+            login, relays = self._login, list(self._relays)
+        if login is None or not login.is_alive:
+            return b""
+        for relay in relays:
+            relay.join(RELAY_END_S)  # The server may allow one session at a time.
+        with contextlib.suppress(GridError, paramiko.SSHException):
+            channel = login.open_session()
+            with contextlib.closing(channel):
+                said = start_bridge(channel, self._command, self._target.host)
+                if context is None:
+                    return first_words(channel, said, FIRST_WORDS_S)
+                return shake_hands(channel, said, context, server_name)
+        return b""
 
     def _welcome(self, connection: socket.socket) -> None:
         """gRPC has connected: give it the bridge that waits, or close the connection."""

@@ -18,6 +18,11 @@ NAP_MAX_S = 10.0
 sleeper notices within this.
 """
 
+STEP_S = 1.0
+"""The wall clock was set back, and not slowed down, when it lags more than this behind a steady
+one.
+"""
+
 
 class Clock(Protocol):
     """Time for a service: seconds since the epoch, UTC."""
@@ -34,7 +39,8 @@ class Clock(Protocol):
 
     async def sleep_until(self, instant: float) -> None:
         """Return at the first opportunity at or after ``instant``; always gives other tasks a turn,
-        also for the past.
+        also for the past. When the clock is set back meanwhile, it returns after as long as the
+        wait was to last, so that its caller looks at the time again.
         """
         ...
 
@@ -52,12 +58,14 @@ class SystemClock:
 
     async def sleep_until(self, instant: float) -> None:
         """Sleep in naps of at most ``NAP_MAX_S`` and look at the wall clock after each, because it
-        may be set meanwhile.
+        may be set meanwhile; a steady clock says when the wait has lasted long enough.
         """
+        steady_end = time.monotonic() + max(instant - time.time(), 0.0)
         while True:
-            remaining_s = instant - time.time()
+            remaining_s = min(instant - time.time(), steady_end - time.monotonic())
             await asyncio.sleep(min(max(remaining_s, 0.0), NAP_MAX_S))
-            if time.time() >= instant:
+            missing_s = instant - time.time()
+            if missing_s <= 0 or (missing_s > STEP_S and time.monotonic() >= steady_end):
                 return
 
 
@@ -97,6 +105,17 @@ class ManualClock:
             _, _, wake_up = heapq.heappop(self._sleepers)
             if not wake_up.done():
                 wake_up.set_result(None)
+
+    def set_to(self, instant: float) -> None:
+        """Somebody sets the clock, forward or back. As with ``SystemClock``, those who sleep wake
+        when their time has come, and after a step back no later than they would have.
+        """
+        step_s = instant - self._now
+        if step_s >= 0:
+            self.advance(step_s)
+            return
+        self._now = float(instant)
+        self._sleepers = [(wake + step_s, rank, each) for wake, rank, each in self._sleepers]
 
     def advance_to(self, instant: float) -> None:
         """Move forward to ``instant``, which must not lie in the past."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -57,7 +56,7 @@ def configure_logging(
 
     Called once, by a composition root; again replaces what it did before. ``site`` is in each line.
     """
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
     handler.set_name("gridtravel.gridio.system.logs")
     root = logging.getLogger()

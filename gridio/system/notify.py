@@ -20,6 +20,7 @@ from typing import Final, Protocol
 
 from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridio.system.commands import run_site_command
+from gridtravel.gridio.terminal.text import as_text
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,16 @@ class Notice:
     text: str
     attachments: tuple[Attachment, ...] = ()
     """By mail only; a command gets the text alone."""
+
+    @property
+    def plain_subject(self) -> str:
+        """The subject as one line of text: jobs and trips are called by their users' own words."""
+        return as_text(" ".join(self.subject.split()))
+
+    @property
+    def plain_text(self) -> str:
+        """The text, in which nothing but its line ends does anything to who reads it."""
+        return "\n".join(as_text(line) for line in self.text.split("\n"))
 
 
 class MailSecurity(enum.StrEnum):
@@ -176,7 +187,7 @@ class CommandNotifier:
     async def send(self, notice: Notice) -> None:
         """Run it to its end."""
         facts = {"GRID_NOTICE_TO": notice.to, "GRID_NOTICE_SUBJECT": notice.subject}
-        await run_site_command(self._argv, facts, limit_s=SEND_LIMIT_S, content=notice.text)
+        await run_site_command(self._argv, facts, limit_s=SEND_LIMIT_S, content=notice.plain_text)
 
 
 def mail_of(notice: Notice, sender: str) -> EmailMessage:
@@ -191,11 +202,11 @@ def mail_of(notice: Notice, sender: str) -> EmailMessage:
     try:
         message["From"] = sender
         message["To"] = address
-        message["Subject"] = " ".join(notice.subject.split())
+        message["Subject"] = notice.plain_subject
     except (ValueError, IndexError) as fault:
         raise InputError(f"no mail can be sent to {address[:80]!r}: {fault}") from None
     message["Auto-Submitted"] = "auto-generated"
-    message.set_content(notice.text)
+    message.set_content(notice.plain_text)
     for each in notice.attachments:
         _, _, subtype = each.media_type.partition("/")
         message.add_attachment(each.text, subtype=subtype, filename=each.name)

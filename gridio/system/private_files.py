@@ -28,7 +28,10 @@ def make_private_folder(folder: Path) -> None:
         for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
             missing.mkdir(mode=PRIVATE_FOLDER_MODE, exist_ok=True)
     except OSError as fault:
-        raise InputError(f"cannot make the folder {folder}: {fault.strerror}") from fault
+        raise InputError(
+            f"cannot make the folder {folder}: {fault.strerror}",
+            hint="make room there, or name a place where you may write",
+        ) from fault
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder", hint="name another one")
 
@@ -60,10 +63,13 @@ def write_whole(path: Path, content: bytes, *, mode: int, replace: bool) -> None
             f"{path} exists already and was left alone", hint="use --force to replace it"
         ) from fault
     except OSError as fault:
-        raise InputError(f"cannot write {path}: {fault.strerror}") from fault
+        raise InputError(
+            f"cannot write {path}: {fault.strerror}",
+            hint="make room there, or name a place where you may write",
+        ) from fault
 
 
-def read_bounded(path: Path, *, size_max: int, what: str, hint: str | None = None) -> bytes:
+def read_bounded(path: Path, *, size_max: int, what: str, hint: str = "") -> bytes:
     """The content of the regular file ``path``, at most ``size_max`` bytes. ``what`` names its
     purpose in the ``InputError`` when it cannot be had, ``hint`` says what to do then.
 

@@ -272,7 +272,10 @@ def _append_line(path: Path, line: bytes) -> None:
                 raise InputError(f"cannot write all of {path}", hint="the disk may be full")
             os.fsync(descriptor)
     except OSError as fault:
-        raise InputError(f"cannot write {path}: {fault.strerror}") from fault
+        raise InputError(
+            f"cannot write {path}: {fault.strerror}",
+            hint="make room there, or name a place where you may write",
+        ) from fault
 
 
 def _key_for(identity: GridIdentity, out: Path, *, force: bool) -> tuple[PrivateKey, bool]:

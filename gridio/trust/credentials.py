@@ -7,7 +7,8 @@ them, and why not, which a TLS library says late and in words of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -16,7 +17,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from gridtravel.gridcore.errors import GridError, InputError, NotAuthorisedError
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.system.private_files import read_bounded
 from gridtravel.gridio.trust.certificates import key_from_pem
@@ -79,21 +80,22 @@ class Credential:
         return end_of(read_certificate(self.cert_pem))
 
 
-def load_credential(folder: Path) -> Credential:
-    """Read a credential folder; a missing, oversized or exposed file is an ``InputError`` that says
-    what to do.
+def load_credential(folder: Path, usage: Usage = Usage.CLIENT) -> Credential:
+    """Read a credential folder. ``NotAuthorisedError``, with what to do: a file that is missing,
+    cannot be read, is too large, or is a key that others may read.
     """
     if not folder.is_dir():
-        raise InputError(f"there is no credential at {folder}", hint="run `gur login`")
+        raise NotAuthorisedError(f"there is no credential at {folder}", hint=_renewal(usage))
     key_path = folder / KEY_FILE
-    credential = Credential(
-        cert_pem=_read(folder / CERTIFICATE_FILE, "certificate"),
-        key_pem=_read(key_path, "private key"),
-        root_pem=_read(folder / ROOT_FILE, "root certificate"),
-    )
+    with _not_authorised(usage):
+        credential = Credential(
+            cert_pem=_read(folder / CERTIFICATE_FILE, "certificate"),
+            key_pem=_read(key_path, "private key"),
+            root_pem=_read(folder / ROOT_FILE, "root certificate"),
+        )
     mode = key_path.stat().st_mode & 0o777
     if mode & KEY_MODE_FORBIDDEN:
-        raise InputError(
+        raise NotAuthorisedError(
             f"the private key {key_path} is open to others (mode {mode:04o})",
             hint=f"run `chmod 600 {key_path}`, and renew it if somebody may have read it",
         )
@@ -102,22 +104,22 @@ def load_credential(folder: Path) -> Credential:
 
 def check_credential(
     credential: Credential, now: Instant, usage: Usage = Usage.CLIENT
-) -> list[GridError]:
+) -> list[NotAuthorisedError]:
     """Everything that would make the other side refuse ``credential``, the most telling first;
     empty when it is good.
 
-    ``InputError`` for files that are wrong in themselves, ``NotAuthorisedError`` for good files
-    that do not authorise: expired, not yet valid, signed by another authority, issued for another
-    use.
+    Each is a ``NotAuthorisedError``, be it files that are wrong in themselves or good files that do
+    not authorise: expired, not yet valid, signed by another authority, issued for another use.
     """
     try:
-        certificate = read_certificate(credential.cert_pem)
-        subject = subject_of(credential.cert_pem)
-        roots = read_roots(credential.root_pem)
-    except GridError as fault:
+        with _not_authorised(usage):
+            certificate = read_certificate(credential.cert_pem)
+            subject = subject_of(credential.cert_pem)
+            roots = read_roots(credential.root_pem)
+    except NotAuthorisedError as fault:
         return [fault]
-    problems: list[GridError] = []
-    problems.extend(_key_problems(credential, certificate, subject))
+    problems: list[NotAuthorisedError] = []
+    problems.extend(_key_problems(credential, certificate, subject, usage))
     problems.extend(certificate_problems(certificate, subject, roots, now, usage))
     return problems
 
@@ -128,11 +130,11 @@ def certificate_problems(
     roots: Sequence[x509.Certificate],
     now: Instant,
     usage: Usage,
-) -> list[GridError]:
+) -> list[NotAuthorisedError]:
     """What is wrong with anybody's certificate at ``now`` for those who believe ``roots``: its
     dates, who signed it, what it was issued for.
     """
-    problems: list[GridError] = []
+    problems: list[NotAuthorisedError] = []
     problems.extend(_date_problems(certificate, subject, now))
     problems.extend(_root_problems(certificate, roots, subject, now))
     if not _serves(certificate, usage):
@@ -172,27 +174,52 @@ def _read(path: Path, what: str) -> bytes:
     return read_bounded(path, size_max=CERTIFICATE_SIZE_MAX, what=what)
 
 
-def _key_problems(
-    credential: Credential, certificate: x509.Certificate, subject: str
-) -> list[GridError]:
+@contextmanager
+def _not_authorised(usage: Usage) -> Iterator[None]:
+    """Within it, what is wrong with a file means that its holder can prove nothing."""
     try:
-        key = key_from_pem(credential.key_pem)
+        yield
     except InputError as fault:
+        hint = fault.hint or _renewal(usage)
+        raise NotAuthorisedError(f"the credential is broken: {fault.message}", hint=hint) from fault
+
+
+def _renewal(usage: Usage) -> str:
+    """How to come by a credential."""
+    if usage is Usage.SERVER:
+        return "let the grid's authority issue it: gurd ca site, or gurd ca manager"
+    return "run `gur login`, or ask whoever runs the grid's authority"
+
+
+def _key_problems(
+    credential: Credential, certificate: x509.Certificate, subject: str, usage: Usage
+) -> list[NotAuthorisedError]:
+    try:
+        with _not_authorised(usage):
+            key = key_from_pem(credential.key_pem)
+    except NotAuthorisedError as fault:
         return [fault]
     try:
         if key.public_key() == certificate.public_key():
             return []
     except UNUSABLE:
-        return [InputError("the certificate's public key is of a kind that the grid does not use")]
+        return [
+            NotAuthorisedError(
+                "the certificate's public key is of a kind that the grid does not use",
+                hint=_renewal(usage),
+            )
+        ]
     return [
-        InputError(
+        NotAuthorisedError(
             f"the private key does not belong to the certificate of {subject}",
             hint=f"the folder mixes two credentials; {renewal_hint(role_of(subject))}",
         )
     ]
 
 
-def _date_problems(certificate: x509.Certificate, subject: str, now: Instant) -> list[GridError]:
+def _date_problems(
+    certificate: x509.Certificate, subject: str, now: Instant
+) -> list[NotAuthorisedError]:
     begin = int(certificate.not_valid_before_utc.timestamp())
     end = end_of(certificate)
     if now >= end:
@@ -217,7 +244,7 @@ def _root_problems(
     roots: Sequence[x509.Certificate],
     subject: str,
     now: Instant,
-) -> list[GridError]:
+) -> list[NotAuthorisedError]:
     issuers = [root for root in roots if _is_authority(root) and _has_signed(root, certificate)]
     if not issuers:
         issuer = _issuer(certificate)

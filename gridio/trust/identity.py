@@ -37,6 +37,7 @@ X.509's 64 for a CN.
 # one.
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
 _LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_ANOTHER = "get one from the grid's authority: gur login, gurd ca site"
 _UNSAFE_IN_SUBJECT = re.compile(r"[/\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 _ATTRIBUTE_NAMES = {
@@ -227,7 +228,10 @@ def _proven(pem: bytes) -> tuple[str, Instant]:
     try:
         certificate = read_certificate(pem)
     except InputError as fault:
-        raise NotAuthorisedError("the caller's certificate cannot be read") from fault
+        raise NotAuthorisedError(
+            "the caller's certificate cannot be read",
+            hint=_ANOTHER,
+        ) from fault
     return _subject_in(certificate), end_of(certificate)
 
 
@@ -236,20 +240,28 @@ def _subject_in(certificate: x509.Certificate) -> str:
     try:
         relative_names = certificate.subject.rdns
     except (ValueError, TypeError) as fault:
-        raise NotAuthorisedError("the certificate's subject cannot be read") from fault
+        raise NotAuthorisedError(
+            "the certificate's subject cannot be read",
+            hint=_ANOTHER,
+        ) from fault
     for relative_name in relative_names:
         attributes = list(relative_name)
         label = _ATTRIBUTE_NAMES.get(attributes[0].oid)
         value = attributes[0].value
         if len(attributes) != 1 or label is None or not isinstance(value, str):
             raise NotAuthorisedError(
-                "the certificate's subject has a form that this grid does not use"
+                "the certificate's subject has a form that this grid does not use",
+                hint=_ANOTHER,
             )
         if not value or _UNSAFE_IN_SUBJECT.search(value):
             raise NotAuthorisedError(
-                f"the certificate's subject has an unusable {label}: {value!r}"
+                f"the certificate's subject has an unusable {label}: {value!r}",
+                hint=_ANOTHER,
             )
         parts.append(f"/{label}={value}")
     if not parts:
-        raise NotAuthorisedError("the certificate names nobody: its subject is empty")
+        raise NotAuthorisedError(
+            "the certificate names nobody: its subject is empty",
+            hint=_ANOTHER,
+        )
     return "".join(parts)

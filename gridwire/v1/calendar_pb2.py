@@ -23,53 +23,56 @@ _sym_db = _symbol_database.Default()
 
 
 from gridwire.v1 import common_pb2 as gridwire_dot_v1_dot_common__pb2
+from gridwire.v1 import site_pb2 as gridwire_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1agridwire/v1/calendar.proto\x12\x0bgridwire.v1\x1a\x18gridwire/v1/common.proto\"\x11\n\x0f\x44\x65scribeRequest\"A\n\x10\x43lassDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05nodes\x18\x02 \x01(\x03\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\"\xd6\x02\n\x0fSiteDescription\x12\x0c\n\x04site\x18\x01 \x01(\t\x12\x12\n\nis_manager\x18\x02 \x01(\x08\x12.\n\x07\x63lasses\x18\x03 \x03(\x0b\x32\x1d.gridwire.v1.ClassDescription\x12\x11\n\ttime_zone\x18\x04 \x01(\t\x12\x14\n\x0ctime_precise\x18\x05 \x01(\x01\x12\x0e\n\x06lead_s\x18\x06 \x01(\x03\x12\x16\n\x0ehold_ttl_max_s\x18\x07 \x01(\x03\x12\x11\n\thorizon_s\x18\x08 \x01(\x03\x12\"\n\x1amillicredits_per_node_hour\x18\t \x01(\x03\x12\x10\n\x08software\x18\n \x01(\t\x12\r\n\x05login\x18\x0b \x01(\t\x12\x10\n\x08\x63hildren\x18\x0c \x03(\t\x12(\n\x05trade\x18\r \x03(\x0b\x32\x19.gridwire.v1.TradeAccount\x12\x0c\n\x04\x63\x61rd\x18\x0e \x01(\t\"b\n\x0cTradeAccount\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x13\n\x0blent_node_s\x18\x02 \x01(\x03\x12\x17\n\x0f\x62orrowed_node_s\x18\x03 \x01(\x03\x12\x14\n\x0clocal_node_s\x18\x04 \x01(\x03\"C\n\x0eInquireRequest\x12\x31\n\x08requests\x18\x01 \x03(\x0b\x32\x1f.gridwire.v1.ReservationRequest\"u\n\rInquireAnswer\x12\x31\n\x0c\x61vailability\x18\x01 \x01(\x0b\x32\x19.gridwire.v1.AvailabilityH\x00\x12\'\n\x07\x64\x65\x63line\x18\x02 \x01(\x0b\x32\x14.gridwire.v1.DeclineH\x00\x42\x08\n\x06\x61nswer\";\n\x0cInquireReply\x12+\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1a.gridwire.v1.InquireAnswer\"Q\n\x0eReserveRequest\x12\x30\n\x07request\x18\x01 \x01(\x0b\x32\x1f.gridwire.v1.ReservationRequest\x12\r\n\x05ttl_s\x18\x02 \x01(\x03\"\'\n\rCommitRequest\x12\x16\n\x0ereservation_id\x18\x01 \x01(\t\"H\n\x0eReleaseRequest\x12\x18\n\x0ereservation_id\x18\x01 \x01(\tH\x00\x12\x14\n\nrequest_id\x18\x02 \x01(\tH\x00\x42\x06\n\x04what\"\x0e\n\x0cReleaseReply\"X\n\x0c\x41mendRequest\x12\x16\n\x0ereservation_id\x18\x01 \x01(\t\x12\x30\n\x07request\x18\x02 \x01(\x0b\x32\x1f.gridwire.v1.ReservationRequest\")\n\x06\x42\x61llot\x12\r\n\x05round\x18\x01 \x01(\x03\x12\x10\n\x08proposer\x18\x02 \x01(\t\"\xa8\x01\n\x0bVoteRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12%\n\x05phase\x18\x02 \x01(\x0e\x32\x16.gridwire.v1.VotePhase\x12#\n\x06\x62\x61llot\x18\x03 \x01(\x0b\x32\x13.gridwire.v1.Ballot\x12)\n\x07outcome\x18\x04 \x01(\x0e\x32\x18.gridwire.v1.TripOutcomeJ\x04\x08\x05\x10\x06R\nkeep_until\"\xb2\x01\n\tVoteReply\x12\x10\n\x08\x61\x63\x63\x65ptor\x18\x01 \x01(\t\x12\x12\n\nis_granted\x18\x02 \x01(\x08\x12%\n\x08promised\x18\x03 \x01(\x0b\x32\x13.gridwire.v1.Ballot\x12,\n\x0f\x61\x63\x63\x65pted_ballot\x18\x04 \x01(\x0b\x32\x13.gridwire.v1.Ballot\x12*\n\x08\x61\x63\x63\x65pted\x18\x05 \x01(\x0e\x32\x18.gridwire.v1.TripOutcome\"\x12\n\x10SubscribeRequest\"s\n\x0c\x43\x61lendarNews\x12/\n\x07summary\x18\x01 \x01(\x0b\x32\x1c.gridwire.v1.CalendarSummaryH\x00\x12*\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x19.gridwire.v1.SummaryDeltaH\x00\x42\x06\n\x04news*\\\n\x0bTripOutcome\x12\x1c\n\x18TRIP_OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n\x13TRIP_OUTCOME_COMMIT\x10\x01\x12\x16\n\x12TRIP_OUTCOME_ABORT\x10\x02*\x83\x01\n\tVotePhase\x12\x1a\n\x16VOTE_PHASE_UNSPECIFIED\x10\x00\x12\x16\n\x12VOTE_PHASE_PREPARE\x10\x01\x12\x15\n\x11VOTE_PHASE_ACCEPT\x10\x02\x12\x14\n\x10VOTE_PHASE_LEARN\x10\x03\x12\x15\n\x11VOTE_PHASE_SETTLE\x10\x04\x32\xbd\x04\n\x0f\x43\x61lendarService\x12\x46\n\x08\x44\x65scribe\x12\x1c.gridwire.v1.DescribeRequest\x1a\x1c.gridwire.v1.SiteDescription\x12\x41\n\x07Inquire\x12\x1b.gridwire.v1.InquireRequest\x1a\x19.gridwire.v1.InquireReply\x12I\n\x07Reserve\x12\x1b.gridwire.v1.ReserveRequest\x1a!.gridwire.v1.ReservationOrDecline\x12G\n\x06\x43ommit\x12\x1a.gridwire.v1.CommitRequest\x1a!.gridwire.v1.ReservationOrDecline\x12\x41\n\x07Release\x12\x1b.gridwire.v1.ReleaseRequest\x1a\x19.gridwire.v1.ReleaseReply\x12\x45\n\x05\x41mend\x12\x19.gridwire.v1.AmendRequest\x1a!.gridwire.v1.ReservationOrDecline\x12\x38\n\x04Vote\x12\x18.gridwire.v1.VoteRequest\x1a\x16.gridwire.v1.VoteReply\x12G\n\tSubscribe\x12\x1d.gridwire.v1.SubscribeRequest\x1a\x19.gridwire.v1.CalendarNews0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1agridwire/v1/calendar.proto\x12\x0bgridwire.v1\x1a\x18gridwire/v1/common.proto\x1a\x16gridwire/v1/site.proto\"\x11\n\x0f\x44\x65scribeRequest\"A\n\x10\x43lassDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05nodes\x18\x02 \x01(\x03\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\"\xd6\x02\n\x0fSiteDescription\x12\x0c\n\x04site\x18\x01 \x01(\t\x12\x12\n\nis_manager\x18\x02 \x01(\x08\x12.\n\x07\x63lasses\x18\x03 \x03(\x0b\x32\x1d.gridwire.v1.ClassDescription\x12\x11\n\ttime_zone\x18\x04 \x01(\t\x12\x14\n\x0ctime_precise\x18\x05 \x01(\x01\x12\x0e\n\x06lead_s\x18\x06 \x01(\x03\x12\x16\n\x0ehold_ttl_max_s\x18\x07 \x01(\x03\x12\x11\n\thorizon_s\x18\x08 \x01(\x03\x12\"\n\x1amillicredits_per_node_hour\x18\t \x01(\x03\x12\x10\n\x08software\x18\n \x01(\t\x12\r\n\x05login\x18\x0b \x01(\t\x12\x10\n\x08\x63hildren\x18\x0c \x03(\t\x12(\n\x05trade\x18\r \x03(\x0b\x32\x19.gridwire.v1.TradeAccount\x12\x0c\n\x04\x63\x61rd\x18\x0e \x01(\t\"b\n\x0cTradeAccount\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x13\n\x0blent_node_s\x18\x02 \x01(\x03\x12\x17\n\x0f\x62orrowed_node_s\x18\x03 \x01(\x03\x12\x14\n\x0clocal_node_s\x18\x04 \x01(\x03\"C\n\x0eInquireRequest\x12\x31\n\x08requests\x18\x01 \x03(\x0b\x32\x1f.gridwire.v1.ReservationRequest\"u\n\rInquireAnswer\x12\x31\n\x0c\x61vailability\x18\x01 \x01(\x0b\x32\x19.gridwire.v1.AvailabilityH\x00\x12\'\n\x07\x64\x65\x63line\x18\x02 \x01(\x0b\x32\x14.gridwire.v1.DeclineH\x00\x42\x08\n\x06\x61nswer\";\n\x0cInquireReply\x12+\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1a.gridwire.v1.InquireAnswer\"t\n\x0eReserveRequest\x12\x30\n\x07request\x18\x01 \x01(\x0b\x32\x1f.gridwire.v1.ReservationRequest\x12\r\n\x05ttl_s\x18\x02 \x01(\x03\x12!\n\x03job\x18\x03 \x01(\x0b\x32\x14.gridwire.v1.HeldJob\"-\n\x07HeldJob\x12\"\n\x04spec\x18\x01 \x01(\x0b\x32\x14.gridwire.v1.JobSpec\"P\n\rCommitRequest\x12\x16\n\x0ereservation_id\x18\x01 \x01(\t\x12\'\n\x08manifest\x18\x02 \x01(\x0b\x32\x15.gridwire.v1.Manifest\"H\n\x0eReleaseRequest\x12\x18\n\x0ereservation_id\x18\x01 \x01(\tH\x00\x12\x14\n\nrequest_id\x18\x02 \x01(\tH\x00\x42\x06\n\x04what\"\x0e\n\x0cReleaseReply\"X\n\x0c\x41mendRequest\x12\x16\n\x0ereservation_id\x18\x01 \x01(\t\x12\x30\n\x07request\x18\x02 \x01(\x0b\x32\x1f.gridwire.v1.ReservationRequest\")\n\x06\x42\x61llot\x12\r\n\x05round\x18\x01 \x01(\x03\x12\x10\n\x08proposer\x18\x02 \x01(\t\"\xd1\x01\n\x0bVoteRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12%\n\x05phase\x18\x02 \x01(\x0e\x32\x16.gridwire.v1.VotePhase\x12#\n\x06\x62\x61llot\x18\x03 \x01(\x0b\x32\x13.gridwire.v1.Ballot\x12)\n\x07outcome\x18\x04 \x01(\x0e\x32\x18.gridwire.v1.TripOutcome\x12\'\n\x08manifest\x18\x06 \x01(\x0b\x32\x15.gridwire.v1.ManifestJ\x04\x08\x05\x10\x06R\nkeep_until\"\xe4\x01\n\tVoteReply\x12\x10\n\x08\x61\x63\x63\x65ptor\x18\x01 \x01(\t\x12\x12\n\nis_granted\x18\x02 \x01(\x08\x12%\n\x08promised\x18\x03 \x01(\x0b\x32\x13.gridwire.v1.Ballot\x12,\n\x0f\x61\x63\x63\x65pted_ballot\x18\x04 \x01(\x0b\x32\x13.gridwire.v1.Ballot\x12*\n\x08\x61\x63\x63\x65pted\x18\x05 \x01(\x0e\x32\x18.gridwire.v1.TripOutcome\x12\x30\n\x11\x61\x63\x63\x65pted_manifest\x18\x06 \x01(\x0b\x32\x15.gridwire.v1.Manifest\"\x12\n\x10SubscribeRequest\"s\n\x0c\x43\x61lendarNews\x12/\n\x07summary\x18\x01 \x01(\x0b\x32\x1c.gridwire.v1.CalendarSummaryH\x00\x12*\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x19.gridwire.v1.SummaryDeltaH\x00\x42\x06\n\x04news*\\\n\x0bTripOutcome\x12\x1c\n\x18TRIP_OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n\x13TRIP_OUTCOME_COMMIT\x10\x01\x12\x16\n\x12TRIP_OUTCOME_ABORT\x10\x02*\x83\x01\n\tVotePhase\x12\x1a\n\x16VOTE_PHASE_UNSPECIFIED\x10\x00\x12\x16\n\x12VOTE_PHASE_PREPARE\x10\x01\x12\x15\n\x11VOTE_PHASE_ACCEPT\x10\x02\x12\x14\n\x10VOTE_PHASE_LEARN\x10\x03\x12\x15\n\x11VOTE_PHASE_SETTLE\x10\x04\x32\xbd\x04\n\x0f\x43\x61lendarService\x12\x46\n\x08\x44\x65scribe\x12\x1c.gridwire.v1.DescribeRequest\x1a\x1c.gridwire.v1.SiteDescription\x12\x41\n\x07Inquire\x12\x1b.gridwire.v1.InquireRequest\x1a\x19.gridwire.v1.InquireReply\x12I\n\x07Reserve\x12\x1b.gridwire.v1.ReserveRequest\x1a!.gridwire.v1.ReservationOrDecline\x12G\n\x06\x43ommit\x12\x1a.gridwire.v1.CommitRequest\x1a!.gridwire.v1.ReservationOrDecline\x12\x41\n\x07Release\x12\x1b.gridwire.v1.ReleaseRequest\x1a\x19.gridwire.v1.ReleaseReply\x12\x45\n\x05\x41mend\x12\x19.gridwire.v1.AmendRequest\x1a!.gridwire.v1.ReservationOrDecline\x12\x38\n\x04Vote\x12\x18.gridwire.v1.VoteRequest\x1a\x16.gridwire.v1.VoteReply\x12G\n\tSubscribe\x12\x1d.gridwire.v1.SubscribeRequest\x1a\x19.gridwire.v1.CalendarNews0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'gridwire.v1.calendar_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TRIPOUTCOME']._serialized_start=1685
-  _globals['_TRIPOUTCOME']._serialized_end=1777
-  _globals['_VOTEPHASE']._serialized_start=1780
-  _globals['_VOTEPHASE']._serialized_end=1911
-  _globals['_DESCRIBEREQUEST']._serialized_start=69
-  _globals['_DESCRIBEREQUEST']._serialized_end=86
-  _globals['_CLASSDESCRIPTION']._serialized_start=88
-  _globals['_CLASSDESCRIPTION']._serialized_end=153
-  _globals['_SITEDESCRIPTION']._serialized_start=156
-  _globals['_SITEDESCRIPTION']._serialized_end=498
-  _globals['_TRADEACCOUNT']._serialized_start=500
-  _globals['_TRADEACCOUNT']._serialized_end=598
-  _globals['_INQUIREREQUEST']._serialized_start=600
-  _globals['_INQUIREREQUEST']._serialized_end=667
-  _globals['_INQUIREANSWER']._serialized_start=669
-  _globals['_INQUIREANSWER']._serialized_end=786
-  _globals['_INQUIREREPLY']._serialized_start=788
-  _globals['_INQUIREREPLY']._serialized_end=847
-  _globals['_RESERVEREQUEST']._serialized_start=849
-  _globals['_RESERVEREQUEST']._serialized_end=930
-  _globals['_COMMITREQUEST']._serialized_start=932
-  _globals['_COMMITREQUEST']._serialized_end=971
-  _globals['_RELEASEREQUEST']._serialized_start=973
-  _globals['_RELEASEREQUEST']._serialized_end=1045
-  _globals['_RELEASEREPLY']._serialized_start=1047
-  _globals['_RELEASEREPLY']._serialized_end=1061
-  _globals['_AMENDREQUEST']._serialized_start=1063
-  _globals['_AMENDREQUEST']._serialized_end=1151
-  _globals['_BALLOT']._serialized_start=1153
-  _globals['_BALLOT']._serialized_end=1194
-  _globals['_VOTEREQUEST']._serialized_start=1197
-  _globals['_VOTEREQUEST']._serialized_end=1365
-  _globals['_VOTEREPLY']._serialized_start=1368
-  _globals['_VOTEREPLY']._serialized_end=1546
-  _globals['_SUBSCRIBEREQUEST']._serialized_start=1548
-  _globals['_SUBSCRIBEREQUEST']._serialized_end=1566
-  _globals['_CALENDARNEWS']._serialized_start=1568
-  _globals['_CALENDARNEWS']._serialized_end=1683
-  _globals['_CALENDARSERVICE']._serialized_start=1914
-  _globals['_CALENDARSERVICE']._serialized_end=2487
+  _globals['_TRIPOUTCOME']._serialized_start=1923
+  _globals['_TRIPOUTCOME']._serialized_end=2015
+  _globals['_VOTEPHASE']._serialized_start=2018
+  _globals['_VOTEPHASE']._serialized_end=2149
+  _globals['_DESCRIBEREQUEST']._serialized_start=93
+  _globals['_DESCRIBEREQUEST']._serialized_end=110
+  _globals['_CLASSDESCRIPTION']._serialized_start=112
+  _globals['_CLASSDESCRIPTION']._serialized_end=177
+  _globals['_SITEDESCRIPTION']._serialized_start=180
+  _globals['_SITEDESCRIPTION']._serialized_end=522
+  _globals['_TRADEACCOUNT']._serialized_start=524
+  _globals['_TRADEACCOUNT']._serialized_end=622
+  _globals['_INQUIREREQUEST']._serialized_start=624
+  _globals['_INQUIREREQUEST']._serialized_end=691
+  _globals['_INQUIREANSWER']._serialized_start=693
+  _globals['_INQUIREANSWER']._serialized_end=810
+  _globals['_INQUIREREPLY']._serialized_start=812
+  _globals['_INQUIREREPLY']._serialized_end=871
+  _globals['_RESERVEREQUEST']._serialized_start=873
+  _globals['_RESERVEREQUEST']._serialized_end=989
+  _globals['_HELDJOB']._serialized_start=991
+  _globals['_HELDJOB']._serialized_end=1036
+  _globals['_COMMITREQUEST']._serialized_start=1038
+  _globals['_COMMITREQUEST']._serialized_end=1118
+  _globals['_RELEASEREQUEST']._serialized_start=1120
+  _globals['_RELEASEREQUEST']._serialized_end=1192
+  _globals['_RELEASEREPLY']._serialized_start=1194
+  _globals['_RELEASEREPLY']._serialized_end=1208
+  _globals['_AMENDREQUEST']._serialized_start=1210
+  _globals['_AMENDREQUEST']._serialized_end=1298
+  _globals['_BALLOT']._serialized_start=1300
+  _globals['_BALLOT']._serialized_end=1341
+  _globals['_VOTEREQUEST']._serialized_start=1344
+  _globals['_VOTEREQUEST']._serialized_end=1553
+  _globals['_VOTEREPLY']._serialized_start=1556
+  _globals['_VOTEREPLY']._serialized_end=1784
+  _globals['_SUBSCRIBEREQUEST']._serialized_start=1786
+  _globals['_SUBSCRIBEREQUEST']._serialized_end=1804
+  _globals['_CALENDARNEWS']._serialized_start=1806
+  _globals['_CALENDARNEWS']._serialized_end=1921
+  _globals['_CALENDARSERVICE']._serialized_start=2152
+  _globals['_CALENDARSERVICE']._serialized_end=2725
 # @@protoc_insertion_point(module_scope)

@@ -1,4 +1,5 @@
 from gridwire.v1 import common_pb2 as _common_pb2
+from gridwire.v1 import site_pb2 as _site_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -109,18 +110,28 @@ class InquireReply(_message.Message):
     def __init__(self, answers: _Optional[_Iterable[_Union[InquireAnswer, _Mapping]]] = ...) -> None: ...
 
 class ReserveRequest(_message.Message):
-    __slots__ = ("request", "ttl_s")
+    __slots__ = ("request", "ttl_s", "job")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     TTL_S_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
     request: _common_pb2.ReservationRequest
     ttl_s: int
-    def __init__(self, request: _Optional[_Union[_common_pb2.ReservationRequest, _Mapping]] = ..., ttl_s: _Optional[int] = ...) -> None: ...
+    job: HeldJob
+    def __init__(self, request: _Optional[_Union[_common_pb2.ReservationRequest, _Mapping]] = ..., ttl_s: _Optional[int] = ..., job: _Optional[_Union[HeldJob, _Mapping]] = ...) -> None: ...
+
+class HeldJob(_message.Message):
+    __slots__ = ("spec",)
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    spec: _site_pb2.JobSpec
+    def __init__(self, spec: _Optional[_Union[_site_pb2.JobSpec, _Mapping]] = ...) -> None: ...
 
 class CommitRequest(_message.Message):
-    __slots__ = ("reservation_id",)
+    __slots__ = ("reservation_id", "manifest")
     RESERVATION_ID_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
     reservation_id: str
-    def __init__(self, reservation_id: _Optional[str] = ...) -> None: ...
+    manifest: _common_pb2.Manifest
+    def __init__(self, reservation_id: _Optional[str] = ..., manifest: _Optional[_Union[_common_pb2.Manifest, _Mapping]] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
     __slots__ = ("reservation_id", "request_id")
@@ -151,30 +162,34 @@ class Ballot(_message.Message):
     def __init__(self, round: _Optional[int] = ..., proposer: _Optional[str] = ...) -> None: ...
 
 class VoteRequest(_message.Message):
-    __slots__ = ("instance", "phase", "ballot", "outcome")
+    __slots__ = ("instance", "phase", "ballot", "outcome", "manifest")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     BALLOT_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
     instance: str
     phase: VotePhase
     ballot: Ballot
     outcome: TripOutcome
-    def __init__(self, instance: _Optional[str] = ..., phase: _Optional[_Union[VotePhase, str]] = ..., ballot: _Optional[_Union[Ballot, _Mapping]] = ..., outcome: _Optional[_Union[TripOutcome, str]] = ...) -> None: ...
+    manifest: _common_pb2.Manifest
+    def __init__(self, instance: _Optional[str] = ..., phase: _Optional[_Union[VotePhase, str]] = ..., ballot: _Optional[_Union[Ballot, _Mapping]] = ..., outcome: _Optional[_Union[TripOutcome, str]] = ..., manifest: _Optional[_Union[_common_pb2.Manifest, _Mapping]] = ...) -> None: ...
 
 class VoteReply(_message.Message):
-    __slots__ = ("acceptor", "is_granted", "promised", "accepted_ballot", "accepted")
+    __slots__ = ("acceptor", "is_granted", "promised", "accepted_ballot", "accepted", "accepted_manifest")
     ACCEPTOR_FIELD_NUMBER: _ClassVar[int]
     IS_GRANTED_FIELD_NUMBER: _ClassVar[int]
     PROMISED_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_BALLOT_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_MANIFEST_FIELD_NUMBER: _ClassVar[int]
     acceptor: str
     is_granted: bool
     promised: Ballot
     accepted_ballot: Ballot
     accepted: TripOutcome
-    def __init__(self, acceptor: _Optional[str] = ..., is_granted: _Optional[bool] = ..., promised: _Optional[_Union[Ballot, _Mapping]] = ..., accepted_ballot: _Optional[_Union[Ballot, _Mapping]] = ..., accepted: _Optional[_Union[TripOutcome, str]] = ...) -> None: ...
+    accepted_manifest: _common_pb2.Manifest
+    def __init__(self, acceptor: _Optional[str] = ..., is_granted: _Optional[bool] = ..., promised: _Optional[_Union[Ballot, _Mapping]] = ..., accepted_ballot: _Optional[_Union[Ballot, _Mapping]] = ..., accepted: _Optional[_Union[TripOutcome, str]] = ..., accepted_manifest: _Optional[_Union[_common_pb2.Manifest, _Mapping]] = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
     __slots__ = ()

@@ -64,14 +64,16 @@ class TripRef(_message.Message):
     def __init__(self, trip_id: _Optional[str] = ..., leg: _Optional[str] = ..., participants: _Optional[_Iterable[str]] = ..., acceptors: _Optional[_Iterable[_Union[Acceptor, _Mapping]]] = ..., attempt: _Optional[int] = ..., ends_at: _Optional[int] = ..., nonce: _Optional[str] = ..., legs: _Optional[_Iterable[_Union[TripLeg, _Mapping]]] = ..., begin: _Optional[_Union[TripBegin, str]] = ...) -> None: ...
 
 class TripLeg(_message.Message):
-    __slots__ = ("leg", "site", "start")
+    __slots__ = ("leg", "site", "start", "lacks_agent")
     LEG_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
+    LACKS_AGENT_FIELD_NUMBER: _ClassVar[int]
     leg: str
     site: str
     start: int
-    def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., start: _Optional[int] = ...) -> None: ...
+    lacks_agent: bool
+    def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., start: _Optional[int] = ..., lacks_agent: _Optional[bool] = ...) -> None: ...
 
 class Acceptor(_message.Message):
     __slots__ = ("site", "endpoint", "card")
@@ -82,6 +84,20 @@ class Acceptor(_message.Message):
     endpoint: str
     card: str
     def __init__(self, site: _Optional[str] = ..., endpoint: _Optional[str] = ..., card: _Optional[str] = ...) -> None: ...
+
+class Manifest(_message.Message):
+    __slots__ = ("contacts",)
+    CONTACTS_FIELD_NUMBER: _ClassVar[int]
+    contacts: _containers.RepeatedCompositeFieldContainer[LegContact]
+    def __init__(self, contacts: _Optional[_Iterable[_Union[LegContact, _Mapping]]] = ...) -> None: ...
+
+class LegContact(_message.Message):
+    __slots__ = ("leg", "contact")
+    LEG_FIELD_NUMBER: _ClassVar[int]
+    CONTACT_FIELD_NUMBER: _ClassVar[int]
+    leg: str
+    contact: str
+    def __init__(self, leg: _Optional[str] = ..., contact: _Optional[str] = ...) -> None: ...
 
 class ReservationRequest(_message.Message):
     __slots__ = ("request_id", "account", "nodes_min", "nodes_max", "duration_s", "earliest_start", "latest_end", "features", "budget_millicredits", "start_may_advance", "notify_email", "trip", "replaces", "beneficiary", "via")
@@ -180,7 +196,7 @@ class ReservationPart(_message.Message):
     def __init__(self, site: _Optional[str] = ..., reservation_id: _Optional[str] = ..., nodes: _Optional[int] = ..., endpoint: _Optional[str] = ..., contact: _Optional[str] = ...) -> None: ...
 
 class Reservation(_message.Message):
-    __slots__ = ("reservation_id", "site", "owner", "request", "resource_class", "nodes", "interval", "state", "created_at", "price_millicredits", "hold_remaining_s", "contact", "parts", "granted_by")
+    __slots__ = ("reservation_id", "site", "owner", "request", "resource_class", "nodes", "interval", "state", "created_at", "price_millicredits", "hold_remaining_s", "contact", "parts", "granted_by", "job_id")
     RESERVATION_ID_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -195,6 +211,7 @@ class Reservation(_message.Message):
     CONTACT_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     GRANTED_BY_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
     reservation_id: str
     site: str
     owner: str
@@ -209,7 +226,8 @@ class Reservation(_message.Message):
     contact: str
     parts: _containers.RepeatedCompositeFieldContainer[ReservationPart]
     granted_by: str
-    def __init__(self, reservation_id: _Optional[str] = ..., site: _Optional[str] = ..., owner: _Optional[str] = ..., request: _Optional[_Union[ReservationRequest, _Mapping]] = ..., resource_class: _Optional[str] = ..., nodes: _Optional[int] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., state: _Optional[_Union[ReservationState, str]] = ..., created_at: _Optional[int] = ..., price_millicredits: _Optional[int] = ..., hold_remaining_s: _Optional[int] = ..., contact: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[ReservationPart, _Mapping]]] = ..., granted_by: _Optional[str] = ...) -> None: ...
+    job_id: str
+    def __init__(self, reservation_id: _Optional[str] = ..., site: _Optional[str] = ..., owner: _Optional[str] = ..., request: _Optional[_Union[ReservationRequest, _Mapping]] = ..., resource_class: _Optional[str] = ..., nodes: _Optional[int] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., state: _Optional[_Union[ReservationState, str]] = ..., created_at: _Optional[int] = ..., price_millicredits: _Optional[int] = ..., hold_remaining_s: _Optional[int] = ..., contact: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[ReservationPart, _Mapping]]] = ..., granted_by: _Optional[str] = ..., job_id: _Optional[str] = ...) -> None: ...
 
 class SummarySlot(_message.Message):
     __slots__ = ("start", "end", "free_min", "free_node_s")

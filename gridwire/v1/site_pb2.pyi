@@ -126,7 +126,7 @@ class Race(_message.Message):
     def __init__(self, trip_id: _Optional[str] = ..., copy: _Optional[str] = ..., copies: _Optional[_Iterable[str]] = ..., acceptors: _Optional[_Iterable[_Union[_common_pb2.Acceptor, _Mapping]]] = ..., ends_at: _Optional[int] = ..., sites: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("request_id", "name", "account", "nodes", "limit_s", "argv", "script", "environment", "reservation_id", "features", "notify_email", "quality_of_service", "companions", "leg_before", "leg_after", "handover", "race")
+    __slots__ = ("request_id", "name", "account", "nodes", "limit_s", "argv", "script", "environment", "reservation_id", "features", "notify_email", "quality_of_service", "companions", "leg_before", "leg_after", "handover", "race", "inputs", "relayed_from", "gives")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +144,9 @@ class JobSpec(_message.Message):
     LEG_AFTER_FIELD_NUMBER: _ClassVar[int]
     HANDOVER_FIELD_NUMBER: _ClassVar[int]
     RACE_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    RELAYED_FROM_FIELD_NUMBER: _ClassVar[int]
+    GIVES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     name: str
     account: str
@@ -161,7 +164,30 @@ class JobSpec(_message.Message):
     leg_after: str
     handover: Handover
     race: Race
-    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., account: _Optional[str] = ..., nodes: _Optional[int] = ..., limit_s: _Optional[int] = ..., argv: _Optional[_Iterable[str]] = ..., script: _Optional[str] = ..., environment: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., reservation_id: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., notify_email: _Optional[str] = ..., quality_of_service: _Optional[str] = ..., companions: _Optional[_Iterable[_Union[Companion, _Mapping]]] = ..., leg_before: _Optional[str] = ..., leg_after: _Optional[str] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ..., race: _Optional[_Union[Race, _Mapping]] = ...) -> None: ...
+    inputs: _containers.RepeatedCompositeFieldContainer[InputFile]
+    relayed_from: str
+    gives: HandoverGrant
+    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., account: _Optional[str] = ..., nodes: _Optional[int] = ..., limit_s: _Optional[int] = ..., argv: _Optional[_Iterable[str]] = ..., script: _Optional[str] = ..., environment: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., reservation_id: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., notify_email: _Optional[str] = ..., quality_of_service: _Optional[str] = ..., companions: _Optional[_Iterable[_Union[Companion, _Mapping]]] = ..., leg_before: _Optional[str] = ..., leg_after: _Optional[str] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ..., race: _Optional[_Union[Race, _Mapping]] = ..., inputs: _Optional[_Iterable[_Union[InputFile, _Mapping]]] = ..., relayed_from: _Optional[str] = ..., gives: _Optional[_Union[HandoverGrant, _Mapping]] = ...) -> None: ...
+
+class InputFile(_message.Message):
+    __slots__ = ("path", "size_bytes", "sha256")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    size_bytes: int
+    sha256: str
+    def __init__(self, path: _Optional[str] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ...) -> None: ...
+
+class HandoverGrant(_message.Message):
+    __slots__ = ("leg", "site", "paths")
+    LEG_FIELD_NUMBER: _ClassVar[int]
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    PATHS_FIELD_NUMBER: _ClassVar[int]
+    leg: str
+    site: str
+    paths: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Job(_message.Message):
     __slots__ = ("job_id", "site", "owner", "spec", "state", "submitted_at", "planned_start", "started_at", "started_precise", "ended_at", "exit_code", "node_names", "reason")
@@ -206,6 +232,14 @@ class SubmitReply(_message.Message):
     job: Job
     decline: _common_pb2.Decline
     def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., decline: _Optional[_Union[_common_pb2.Decline, _Mapping]] = ...) -> None: ...
+
+class NameInputsRequest(_message.Message):
+    __slots__ = ("reservation_id", "inputs")
+    RESERVATION_ID_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    reservation_id: str
+    inputs: _containers.RepeatedCompositeFieldContainer[InputFile]
+    def __init__(self, reservation_id: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[InputFile, _Mapping]]] = ...) -> None: ...
 
 class CancelJobRequest(_message.Message):
     __slots__ = ("job_id",)

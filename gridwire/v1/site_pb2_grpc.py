@@ -70,6 +70,11 @@ class SiteServiceStub:
                 request_serializer=gridwire_dot_v1_dot_site__pb2.SubmitRequest.SerializeToString,
                 response_deserializer=gridwire_dot_v1_dot_site__pb2.SubmitReply.FromString,
                 _registered_method=True)
+        self.NameInputs = channel.unary_unary(
+                '/gridwire.v1.SiteService/NameInputs',
+                request_serializer=gridwire_dot_v1_dot_site__pb2.NameInputsRequest.SerializeToString,
+                response_deserializer=gridwire_dot_v1_dot_site__pb2.Job.FromString,
+                _registered_method=True)
         self.CancelJob = channel.unary_unary(
                 '/gridwire.v1.SiteService/CancelJob',
                 request_serializer=gridwire_dot_v1_dot_site__pb2.CancelJobRequest.SerializeToString,
@@ -161,6 +166,13 @@ class SiteServiceServicer:
 
     def Submit(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def NameInputs(self, request, context):
+        """Which files have come from the stage before, for a job that waits for the traveller to bring them.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -260,6 +272,11 @@ def add_SiteServiceServicer_to_server(servicer, server):
                     servicer.Submit,
                     request_deserializer=gridwire_dot_v1_dot_site__pb2.SubmitRequest.FromString,
                     response_serializer=gridwire_dot_v1_dot_site__pb2.SubmitReply.SerializeToString,
+            ),
+            'NameInputs': grpc.unary_unary_rpc_method_handler(
+                    servicer.NameInputs,
+                    request_deserializer=gridwire_dot_v1_dot_site__pb2.NameInputsRequest.FromString,
+                    response_serializer=gridwire_dot_v1_dot_site__pb2.Job.SerializeToString,
             ),
             'CancelJob': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelJob,
@@ -496,6 +513,33 @@ class SiteService:
             '/gridwire.v1.SiteService/Submit',
             gridwire_dot_v1_dot_site__pb2.SubmitRequest.SerializeToString,
             gridwire_dot_v1_dot_site__pb2.SubmitReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NameInputs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gridwire.v1.SiteService/NameInputs',
+            gridwire_dot_v1_dot_site__pb2.NameInputsRequest.SerializeToString,
+            gridwire_dot_v1_dot_site__pb2.Job.FromString,
             options,
             channel_credentials,
             insecure,

@@ -7,14 +7,14 @@ ISO 8601 in UTC, lengths of time whole seconds, prices integer millicredits.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridio import cli_frame
-from gridtravel.gridio.cli_frame import EXIT_DONE, EXIT_OTHER, print_json, tell_fault
+from gridtravel.gridio.cli_frame import EXIT_DONE, tell_fault
+from gridtravel.gridio.terminal.text import print_json, say, tell_all
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,42 +36,30 @@ class Answer:
     exit_code: int = EXIT_DONE
 
 
-def code_of(faults: Sequence[GridError]) -> int:
-    """The exit code of a command that did some things and not others: that of its errors when they
-    are of one kind, else 1.
-    """
-    codes = {fault.exit_code for fault in faults}
-    if not codes:
-        return EXIT_DONE
-    return codes.pop() if len(codes) == 1 else EXIT_OTHER
-
-
 def show(answer: Answer, *, as_json: bool) -> None:
     """Print it; JSON is one object on standard output."""
     if as_json:
         print_json(answer.as_object)
     elif answer.shown:
         _show_all(answer.shown)
-    for note in answer.notes:
-        sys.stderr.write(f"note: {note}\n")
+    tell_all(f"note: {note}" for note in answer.notes)
     for fault in answer.faults:
         show_fault(fault)
 
 
 def _show_all(shown: Sequence[str | Table]) -> None:
     """Lines as they are, tables within the terminal's width unless their columns need more."""
-    from rich.console import Console
+    from gridtravel.gridio.terminal.console import TerminalConsole
 
-    # No markup: names of jobs are the users' own words.
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = TerminalConsole()
     width = console.width
     for each in shown:
         if isinstance(each, str):
-            console.print(each, soft_wrap=True)
+            say(each)
             continue
         title, each.title = each.title, None
         if title:
-            console.print(title, soft_wrap=True)
+            say(str(title))
         needed = sum((column.min_width or 0) + each.padding[1] for column in each.columns)
         console.width = max(width, needed)
         console.print(each)
@@ -80,7 +68,7 @@ def _show_all(shown: Sequence[str | Table]) -> None:
 
 def show_fault(fault: GridError) -> None:
     """One line, and one that says what to do next."""
-    tell_fault("catalina", plain_words(fault), fault.hint)
+    tell_fault("catalina", plain_words(fault), fault.next_step)
 
 
 def error_object(fault: GridError) -> dict[str, Any]:

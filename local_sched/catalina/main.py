@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import Final
 
 from gridtravel.gridcore.errors import GridError
+from gridtravel.gridio.terminal.text import tell_all
 from gridtravel.local_sched.catalina.commands import (
     jobs,
     orders,
@@ -57,8 +58,7 @@ def run_command(argv: Sequence[str]) -> int:
 
 def _in_our_words(name: str, words: list[str]) -> list[str]:
     translation = translate(name, words)
-    for note in translation.notes:
-        sys.stderr.write(f"note: {note}\n")
+    tell_all(f"note: {note}" for note in translation.notes)
     return list(translation.words)
 
 

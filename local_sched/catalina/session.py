@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
@@ -45,6 +45,11 @@ class Session:
     def now(self) -> Instant:
         """The site's clock when the session began: relative times are counted from it."""
         return int(self.description.time_precise)
+
+    def earlier(self, seconds: int) -> Session:
+        """The same session as it would have been so much earlier."""
+        then = self.description.time_precise - seconds
+        return replace(self, description=replace(self.description, time_precise=then))
 
 
 def find_socket(named: str, environment: Mapping[str, str]) -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -17,6 +16,7 @@ import typer
 
 from gridtravel.gridcore.errors import GridError, UnavailableError
 from gridtravel.gridio.cli_frame import CommandFrame, command_line, with_groups
+from gridtravel.gridio.terminal.text import is_terminal, say_document
 from gridtravel.local_sched.catalina.answers import plain_words, show, show_fault
 from gridtravel.local_sched.catalina.options import CommonOptions
 from gridtravel.local_sched.catalina.session import open_session
@@ -90,12 +90,11 @@ def watch(
             while True:
                 try:
                     answer = await work(session)
-                    if sys.stdout.isatty():
-                        sys.stdout.write(CLEAR_SCREEN)
+                    if is_terminal():
+                        say_document(CLEAR_SCREEN)
                     show(answer, as_json=False)
                 except UnavailableError as fault:
                     show_fault(fault)
-                sys.stdout.flush()
                 shown += 1
                 if shown == times:
                     return

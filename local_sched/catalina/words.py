@@ -12,6 +12,7 @@ from typing import Final
 
 from gridtravel.gridcore.booking.reservations import ID_LENGTH_MAX, check_id
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.jobs.tasks import refuse_site_variable
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import parse_duration, read_instant
 from gridtravel.local_sched.catalina.session import Session
@@ -108,6 +109,7 @@ def read_variables(
         name, equals, value = word.partition("=")
         if not name.isidentifier() or not name.isascii():
             raise InputError(f"{word[:40]!r} is no variable", hint="write --env NAME=VALUE")
+        refuse_site_variable(name)
         if not equals:
             if name not in environment:
                 raise InputError(

@@ -29,12 +29,9 @@ def admit(
 
     ``policy``: asked last, on a view of the job's class; a job that goes into a reservation is paid
     for and promised by that, so no policy is asked."""
-    limits = scheduler.config.limits
-    if scheduler.mode is SchedulerMode.STOPPED:
-        return _refuse(DeclineRule.SUSPENDED, "the site accepts no jobs at the moment")
-    if limits.limit_max_s is not None and spec.limit_s > limits.limit_max_s:
-        told = f"a limit of {spec.limit_s} s was asked for, {limits.limit_max_s} s is the most"
-        return _refuse(DeclineRule.LIMIT_DURATION, told)
+    refusal = _refuse_length(scheduler, spec)
+    if refusal is not None:
+        return refusal
     class_name = choose_class(scheduler, spec, now)
     if isinstance(class_name, Decline):
         return class_name
@@ -50,6 +47,15 @@ def admit(
             return answer
         job.deadline = answer.deadline
     return job
+
+
+def refuse_job(scheduler: LocalScheduler, spec: JobSpec, owner: str) -> Decline | None:
+    """The rule that refuses a job wherever it would run; ``None``: there is none."""
+    return (
+        _refuse_length(scheduler, spec)
+        or _over_caps(scheduler, spec, owner)
+        or _refuse_service(scheduler, spec, owner)
+    )
 
 
 def choose_class(
@@ -82,6 +88,16 @@ def choose_class(
         return FAR if start is None else start, pool.profile.capacity
 
     return min(fitting, key=first_start).name
+
+
+def _refuse_length(scheduler: LocalScheduler, spec: JobSpec) -> Decline | None:
+    longest_s = scheduler.config.limits.limit_max_s
+    if scheduler.mode is SchedulerMode.STOPPED:
+        return _refuse(DeclineRule.SUSPENDED, "the site accepts no jobs at the moment")
+    if longest_s is not None and spec.limit_s > longest_s:
+        told = f"a limit of {spec.limit_s} s was asked for, {longest_s} s is the most"
+        return _refuse(DeclineRule.LIMIT_DURATION, told)
+    return None
 
 
 def _over_caps(scheduler: LocalScheduler, spec: JobSpec, owner: str) -> Decline | None:

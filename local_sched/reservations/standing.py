@@ -20,6 +20,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from gridtravel.gridcore.booking.calendar_events import CalendarEvent
+from gridtravel.gridcore.booking.calendar_rules import ResourceClass
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.reservations import (
     Decline,
@@ -28,6 +29,7 @@ from gridtravel.gridcore.booking.reservations import (
     check_id,
 )
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.zones import find_zone
 from gridtravel.local_sched.reservations.system import decide_system_reservation
@@ -141,6 +143,27 @@ class StandingReservation:
         if self.nodes < 1 or self.duration_s < 1:
             raise InputError("a standing reservation needs at least 1 node for at least 1 second")
 
+    def check_here(self, classes: Iterable[ResourceClass], horizon_s: int, now: Instant) -> None:
+        """What a rule alone cannot know: a site's nodes, its horizon, the days that there are."""
+        fitting = [each for each in classes if set(self.features) <= set(each.features)]
+        most = max((each.nodes for each in fitting), default=0)
+        if self.nodes > most:
+            kind = f" with the features {', '.join(self.features)}" if self.features else ""
+            raise InputError(
+                f"{self.nodes} nodes were asked for, the largest class{kind} has {most}",
+                hint="ask for fewer, or write a rule for each class",
+            )
+        if next(self.start_rule.starts(now), None) is None:
+            raise InputError(
+                f"no day fits the start rule {self.start_rule.text[:60]!r}",
+                hint="minute hour day month weekday; day and weekday must both match",
+            )
+        if self.duration_s > horizon_s:
+            raise InputError(
+                f"{self.duration_s} s are longer than anything may be booked here: {horizon_s} s",
+                hint="shorten it, or raise calendar.horizon_s",
+            )
+
     @property
     def prefix(self) -> str:
         """What the request ids of its instances begin with."""
@@ -221,12 +244,12 @@ def _numbers(word: str, name: str, low: int, high: int) -> tuple[int, ...]:
         first_text, dash, last_text = span.partition("-")
         if span == "*":
             first, last = low, high
-        elif first_text.isdecimal() and (not dash or last_text.isdecimal()):
+        elif is_count(first_text) and (not dash or is_count(last_text)):
             first = int(first_text)
             last = int(last_text) if dash else high if slash else first
         else:
             raise InputError(f"not a {name} in a start rule: {part[:20]!r}")
-        step = int(step_text) if slash and step_text.isdecimal() else 0 if slash else 1
+        step = int(step_text) if slash and is_count(step_text) else 0 if slash else 1
         if step < 1 or not low <= first <= last <= high:
             raise InputError(
                 f"a {name} is {low} to {high}, rising, with a step above 0: {part[:20]!r}"

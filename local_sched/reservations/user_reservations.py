@@ -219,12 +219,18 @@ def limited_availability(
 
     The calendar counts the room of ``replaced_id`` as free by itself. So it is given back, the
     limits are drawn, and it is taken again: below them, where they are narrower than the old
-    reservation, and the calendar ends up at the limits and not that much above.
+    reservation, and the calendar ends up at the limits and not that much above. A change that can
+    only give back, where a limit has become narrower, finds no other room than its own.
     """
     if limits.window_node_seconds_max is None and limits.of(request.account) == AccountLimits():
         return availability
     live = counted(calendar.unordered_live(), now, leaving_out=replaced_id)
     refusal = refuse_by_account(limits, request, live)
+    if refusal is not None and calendar.gives_back(request, replaced_id, now):
+        nothing = {name: profile.copy() for name, profile in availability.items()}
+        for profile in nothing.values():
+            profile.cap(0, profile.origin, request.latest_end)
+        return nothing
     if refusal is not None:
         told = f"{calendar.site}: {refusal.message}"
         return replace(refusal, site=calendar.site, message=told)

@@ -18,12 +18,13 @@ from types import MappingProxyType
 from typing import Protocol
 
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.jobs.commands import ARGUMENTS_MAX
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.resource_managers.task_limits import NO_TASK_LIMITS, TaskLimits
 
 SCRIPT_BYTES_MAX = 4 * 1024 * 1024
 """Longest job script, in bytes: what Slurm takes too; longer ones are data and belong into staged
 files."""
-ARGUMENTS_MAX = 4096
 """Most words of a command line."""
 KILL_GRACE_S_MAX = 3600.0
 """Longest time between TERM and KILL, in seconds."""
@@ -48,9 +49,12 @@ class TaskEventKind(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why a task is over: by itself, at the end of its time, on demand, or nobody knows."""
+    """Why a task is over: by itself, over a limit (``message`` says which), at the end of its time,
+    on demand, or nobody knows.
+    """
 
     EXITED = "exited"
+    EXCEEDED = "exceeded"
     LIMIT = "limit"
     STOPPED = "stopped"
     LOST = "lost"
@@ -87,8 +91,8 @@ class Launch:
     script: str | None = None
     """A script's text; run by the interpreter of its first line, or by ``/bin/sh``."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """All that the task sees besides PATH, HOME, LANG and the GRID_ variables; wins over those
-    three."""
+    """All that the task sees besides PATH, HOME, LANG and what the back end tells it (GRID_JOB,
+    GRID_NODELIST and GRID_TASK); wins over the first three and never over those."""
     workdir: Path | None = None
     """An absolute folder that exists; ``None`` gives the task a sandbox of its own."""
     node_names: tuple[str, ...] = ()
@@ -105,6 +109,8 @@ class Launch:
     """Name of the file for standard error; may equal ``stdout_name``."""
     kill_grace_s: float = 10.0
     """Seconds between TERM and KILL at the end of the time; 0 up to ``KILL_GRACE_S_MAX``."""
+    limits: TaskLimits = NO_TASK_LIMITS
+    """A task that is over one is ended."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", MappingProxyType(dict(self.environment)))

@@ -19,8 +19,15 @@ from typing import Protocol
 
 from gridtravel.gridcore.errors import InputError
 from gridtravel.local_sched.resource_managers.base import check_job_id
+from gridtravel.local_sched.resource_managers.supervised.control_groups import (
+    MOUNT,
+    OWN_GROUP,
+    make_folder,
+    parent_of,
+    read,
+    write,
+)
 
-CGROUP_MOUNT = Path("/sys/fs/cgroup")
 CGROUP2_WEIGHT_MAX = 10_000
 """Weight of a share of 1 in version 2, where 1 is the least: a ten-thousandth is the finest."""
 CGROUP1_SHARES_MAX = 262_144
@@ -56,16 +63,13 @@ class CpuShares(Protocol):
         ...
 
 
-def detect(group: str = "grid", mount: Path = CGROUP_MOUNT) -> CpuShares:
+def detect(group: str = OWN_GROUP, mount: Path = Path(MOUNT)) -> CpuShares:
     """The best control this process can use, found by trying; ``group`` is its own folder."""
-    if _read(mount / "cgroup.controllers").split().count("cpu"):
-        parent = mount / group
-        if _make_parent2(mount, parent):
-            return CgroupShares(CpuShareKind.CGROUP2, parent)
-    elif (mount / "cpu" / "cpu.shares").exists():
-        parent = mount / "cpu" / group
-        if _make_folder(parent):
-            return CgroupShares(CpuShareKind.CGROUP1, parent)
+    found = parent_of("cpu", group, str(mount))
+    if found is not None:
+        version, parent = found
+        kind = CpuShareKind.CGROUP2 if version == 2 else CpuShareKind.CGROUP1
+        return CgroupShares(kind, Path(parent))
     return NiceShares() if hasattr(os, "setpriority") else NoShares()
 
 
@@ -85,9 +89,9 @@ class CgroupShares:
             name, weight = "cpu.weight", max(1, round(CGROUP2_WEIGHT_MAX * share))
         else:
             name, weight = "cpu.shares", max(2, round(CGROUP1_SHARES_MAX * share))
-        if not _make_folder(folder) or not _write(folder / name, str(weight)):
+        if not make_folder(str(folder)) or not write(str(folder / name), str(weight)):
             return False
-        inside = {int(pid) for pid in _read(folder / "cgroup.procs").split()}
+        inside = {int(pid) for pid in read(str(folder / "cgroup.procs")).split()}
         outside = [pid for pid in pids if pid not in inside]
         return sum(_move(folder, pid) for pid in outside) == len(outside)
 
@@ -144,17 +148,9 @@ def _check_share(share: float) -> None:
         raise InputError(f"a share of the processors is above 0 and at most 1, not {share}")
 
 
-def _make_parent2(mount: Path, parent: Path) -> bool:
-    """Hand the cpu controller down to our group and to the groups in it."""
-    is_handed_down = _read(mount / "cgroup.subtree_control").split().count("cpu") > 0
-    if not is_handed_down and not _write(mount / "cgroup.subtree_control", "+cpu"):
-        return False
-    return _make_folder(parent) and _write(parent / "cgroup.subtree_control", "+cpu")
-
-
 def _move(folder: Path, pid: int) -> bool:
     """Put a process into the group; True also when there is no such process any more."""
-    return _write(folder / "cgroup.procs", str(pid)) or not Path(f"/proc/{pid}").exists()
+    return write(str(folder / "cgroup.procs"), str(pid)) or not Path(f"/proc/{pid}").exists()
 
 
 def _renice(pid: int, nice: int) -> bool:
@@ -165,26 +161,3 @@ def _renice(pid: int, nice: int) -> bool:
     except PermissionError:
         return False
     return True
-
-
-def _make_folder(folder: Path) -> bool:
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError:
-        return False
-    return True
-
-
-def _write(path: Path, text: str) -> bool:
-    try:
-        path.write_text(text, "ascii")
-    except OSError:
-        return False
-    return True
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("ascii")
-    except OSError:
-        return ""

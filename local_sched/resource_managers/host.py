@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
 from gridtravel.gridio.system.clock import Clock
+from gridtravel.local_sched.accounts.account_files import AccountFiles
+from gridtravel.local_sched.accounts.run_accounts import RunAs, resolve_account
 from gridtravel.local_sched.resource_managers.base import (
     EndReason,
     Launch,
@@ -32,16 +34,17 @@ from gridtravel.local_sched.resource_managers.base import (
     TaskEvent,
     check_grace,
 )
+from gridtravel.local_sched.resource_managers.supervised.control_groups import TaskGroup
 from gridtravel.local_sched.resource_managers.supervised.output_following import follow_file
 from gridtravel.local_sched.resource_managers.supervised.processes import (
     is_alive,
     process_stat,
     sweep_task,
 )
-from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs, resolve_account
 from gridtravel.local_sched.resource_managers.supervised.spawning import log_tail, spawn_supervisor
 from gridtravel.local_sched.resource_managers.supervised.task_events import end_event, start_event
 from gridtravel.local_sched.resource_managers.supervised.task_folders import TaskFolders
+from gridtravel.local_sched.resource_managers.supervised.task_meter import group_name
 from gridtravel.local_sched.resource_managers.supervised.task_records import (
     ENDED,
     STOP,
@@ -101,9 +104,13 @@ class HostResourceManager:
         root: Path,
         clock: Clock,
         nodes: tuple[NodeDescription, ...],
+        files: AccountFiles,
         run_as: RunAs = RunAs.LOGIN,
+        control_groups: bool = True,
     ) -> None:
-        """Keep tasks below ``root``, an absolute folder of the daemon's own on a local disk."""
+        """Keep tasks below ``root``, an absolute folder of the daemon's own on a local disk.
+        ``control_groups``: make some where the kernel lets us.
+        """
         if sys.platform != "linux":
             raise InputError("the host back end runs on Linux only")
         if len({node.name for node in nodes}) != len(nodes):
@@ -112,6 +119,8 @@ class HostResourceManager:
         self._clock = clock
         self._nodes = nodes
         self._run_as = run_as
+        self._files = files
+        self._control_groups = control_groups
         self._watched: dict[str, _WatchedTask] = {}
         self._events: asyncio.Queue[TaskEvent | None] = asyncio.Queue()
         self._wake_pipe = WakePipe(self._folders.wake_pipe, self._observe)
@@ -128,7 +137,12 @@ class HostResourceManager:
     async def launch(self, launch: Launch) -> None:
         """Take the order durably and start its supervisor, which waits for the moment."""
         self._open()
-        folder = await asyncio.to_thread(self._prepare, launch)
+        try:
+            folder = await asyncio.to_thread(self._prepare, launch)
+        except OSError as fault:
+            raise UnavailableError(
+                f"the order of task {launch.job_id} cannot be written down: {fault.strerror}"
+            ) from fault
         if launch.job_id in self._watched or self._folders.end_record(folder) is not None:
             return
         watched = _WatchedTask(folder=folder, start_not_before=launch.start_not_before or 0.0)
@@ -150,9 +164,15 @@ class HostResourceManager:
         folder = self._folders.folder(job_id)
         if self._folders.end_record(folder) is not None:
             return
-        await asyncio.to_thread(
-            write_record, str(folder / STOP), {"grace_s": float(grace_s)}, once=False
-        )
+        try:
+            await asyncio.to_thread(
+                write_record, str(folder / STOP), {"grace_s": float(grace_s)}, once=False
+            )
+        except OSError as fault:
+            # A full disk, most likely. TERM says the same, with the grace of the order.
+            log.error("the wish to end task %s cannot be written down: %s", job_id, fault)
+            self._signal(job_id, signal.SIGTERM)
+            return
         self._tell_wish(job_id)
 
     async def events(self) -> AsyncIterator[TaskEvent]:
@@ -184,19 +204,16 @@ class HostResourceManager:
 
     def output_path(self, job_id: str, stream: OutputStream) -> Path:
         """The file of the stream, in the task's working folder."""
-        order = self._folders.order(self._folders.folder(job_id))
-        is_stdout = stream is OutputStream.STDOUT
-        return Path(order["workdir"], order["stdout_name" if is_stdout else "stderr_name"])
+        return self._folders.output(job_id, stream).path
 
     def follow(self, job_id: str, stream: OutputStream, offset: int = 0) -> AsyncIterator[bytes]:
         """The bytes of a stream as they come, until the task is over."""
-        path = self.output_path(job_id, stream)
-        owner_uid = self._folders.order(self._folders.folder(job_id))["account"]["uid"]
+        output = self._folders.output(job_id, stream)
         watched = self._watched.get(job_id)
         over = watched.over if watched is not None else asyncio.Event()
         if watched is None:
             over.set()
-        return follow_file(path, offset, owner_uid, over)
+        return follow_file(self._files, output, offset, over)
 
     async def close(self) -> None:
         """Let go of everything; tasks and supervisors go on."""
@@ -232,7 +249,9 @@ class HostResourceManager:
 
     def _prepare(self, launch: Launch) -> Path:
         """In a thread: ask for the account and wait for the disk."""
-        return self._folders.prepare(launch, resolve_account(launch.login, self._run_as))
+        return self._folders.prepare(
+            launch, resolve_account(launch.login, self._run_as), control_groups=self._control_groups
+        )
 
     def _watch(self, job_id: str, watched: _WatchedTask, pid: int) -> None:
         """Get to know when the supervisor is gone."""
@@ -289,13 +308,19 @@ class HostResourceManager:
     def _tell_wish(self, job_id: str) -> None:
         """If there is a wish to end the task, make its supervisor read it."""
         watched = self._watched.get(job_id)
-        if watched is None or not (watched.folder / STOP).exists():
+        if watched is not None and (watched.folder / STOP).exists():
+            self._signal(job_id, signal.SIGUSR1)
+
+    def _signal(self, job_id: str, number: signal.Signals) -> None:
+        """To the task's supervisor."""
+        watched = self._watched.get(job_id)
+        if watched is None:
             return
         try:
             if watched.supervisor_fd is not None:
-                signal.pidfd_send_signal(watched.supervisor_fd, signal.SIGUSR1)
+                signal.pidfd_send_signal(watched.supervisor_fd, number)
             else:
-                os.kill(watched.supervisor_pid, signal.SIGUSR1)
+                os.kill(watched.supervisor_pid, number)
         except ProcessLookupError:
             return  # its end is on the way to us
 
@@ -310,6 +335,9 @@ class HostResourceManager:
             return False
         else:
             swept = sweep_task(job_id, fence, self._folders.order(folder)["account"]["uid"])
+            group = TaskGroup(group_name(job_id, fence["pid"]))
+            swept += group.kill()
+            group.remove()
             message = f"its supervisor is gone without a record; {swept} processes killed"
         self._write_lost(folder, message, once=True)
         return True

@@ -79,7 +79,10 @@ class SimulatedMachine:
     def task(self, job_id: str) -> _SimulatedTask:
         """The task of that id. Raises ``NotFoundError``."""
         if job_id not in self._tasks:
-            raise NotFoundError(f"no task {job_id} was ever launched here")
+            raise NotFoundError(
+                f"no task {job_id} was ever launched here",
+                hint="see the daemon's log for who asked",
+            )
         return self._tasks[job_id]
 
     def remembered_ids(self) -> list[str]:

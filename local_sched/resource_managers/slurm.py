@@ -30,6 +30,8 @@ from typing import Final
 from gridtravel import local_sched
 from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
 from gridtravel.gridio.system.clock import Clock
+from gridtravel.local_sched.accounts.account_files import AccountFiles
+from gridtravel.local_sched.accounts.run_accounts import RunAs, resolve_account
 from gridtravel.local_sched.resource_managers.base import (
     EndReason,
     Launch,
@@ -40,7 +42,6 @@ from gridtravel.local_sched.resource_managers.base import (
 )
 from gridtravel.local_sched.resource_managers.slurm_commands import SlurmCommands
 from gridtravel.local_sched.resource_managers.supervised.output_following import follow_file
-from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs, resolve_account
 from gridtravel.local_sched.resource_managers.supervised.spawning import BOOT, LOG_NAME, log_tail
 from gridtravel.local_sched.resource_managers.supervised.task_events import end_event, start_event
 from gridtravel.local_sched.resource_managers.supervised.task_folders import TaskFolders
@@ -87,6 +88,7 @@ class SlurmResourceManager:
         nodes: tuple[NodeDescription, ...],
         commands: SlurmCommands,
         slurm_names: Mapping[str, str] | None = None,
+        files: AccountFiles,
         run_as: RunAs = RunAs.LOGIN,
     ) -> None:
         """``slurm_names``: what Slurm calls the nodes, where it calls them something else."""
@@ -99,6 +101,7 @@ class SlurmResourceManager:
         self._nodes = nodes
         self._commands = commands
         self._run_as = run_as
+        self._files = files
         self._watched: dict[str, _Watched] = {}
         self._events: asyncio.Queue[TaskEvent | None] = asyncio.Queue()
         self._submitting = asyncio.Lock()
@@ -115,11 +118,13 @@ class SlurmResourceManager:
         """
         self._open()
         names = [self._slurm_name(each) for each in launch.node_names or self._first_node()]
-        told = {"GRID_NODELIST": ",".join(names), **launch.environment}
-        order = replace(launch, environment=told)
+        order = replace(launch, node_names=tuple(names))
         async with self._submitting:
             account = resolve_account(order.login, self._run_as)
-            folder = await asyncio.to_thread(self._folders.prepare, order, account)
+            # Slurm has control groups of its own for the job, and would lose it in ours.
+            folder = await asyncio.to_thread(
+                self._folders.prepare, order, account, control_groups=False
+            )
             if launch.job_id in self._watched or self._folders.end_record(folder) is not None:
                 return
             slurm_id = await self._slurm_id_of(launch.job_id, folder)
@@ -189,19 +194,16 @@ class SlurmResourceManager:
 
     def output_path(self, job_id: str, stream: OutputStream) -> Path:
         """The file of the stream, in the task's working folder."""
-        order = self._folders.order(self._folders.folder(job_id))
-        is_stdout = stream is OutputStream.STDOUT
-        return Path(order["workdir"], order["stdout_name" if is_stdout else "stderr_name"])
+        return self._folders.output(job_id, stream).path
 
     def follow(self, job_id: str, stream: OutputStream, offset: int = 0) -> AsyncIterator[bytes]:
         """The bytes of a stream as they come, until the task is over."""
-        path = self.output_path(job_id, stream)
-        owner_uid = self._folders.order(self._folders.folder(job_id))["account"]["uid"]
+        output = self._folders.output(job_id, stream)
         watched = self._watched.get(job_id)
         over = watched.over if watched is not None else asyncio.Event()
         if watched is None:
             over.set()
-        return follow_file(path, offset, owner_uid, over)
+        return follow_file(self._files, output, offset, over)
 
     async def close(self) -> None:
         """Let go of everything; tasks and their Slurm jobs go on."""

@@ -152,6 +152,20 @@ class Backfill:
         if end > self.profile.origin and self.profile.fits(job.nodes, start, end):
             self._plan_at(job, start)
 
+    def set_back(self, jobs: Iterable[Job], now: Instant) -> None:
+        """The profile was made anew without the planned starts of these waiting jobs: they
+        keep them as far as there is room, and the next pass plans all of them from ``now`` on.
+        """
+        told = [(job.planned_start, job) for job in jobs if job.planned_start is not None]
+        for _, job in told:
+            job.planned_start = None
+        self.next_planned, self._same_until = FAR, -FAR
+        for start, job in sorted(told, key=lambda each: each[0]):
+            if self.profile.fits(job.nodes, start, start + job.limit_s):
+                self._plan_at(job, start)
+        self._holders = [job for job in self._holders if job.planned_start is not None]
+        self.availability_grew(now, FAR)
+
     def drop_all_planned_starts(self, jobs: Iterable[Job]) -> None:
         """All planned starts are taken back; the next pass plans anew."""
         for job in jobs:

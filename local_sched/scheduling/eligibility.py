@@ -76,7 +76,7 @@ def sort_out(pool: ResourcePool, allowance: Allowance | None, now: Instant) -> N
     eligible: list[Job] = []
     passed_over: list[Job] = []
     for job in everybody:
-        reason = WaitReason.HELD if job.is_held else allowance.take(job) if allowance else None
+        reason = job.hold_reason or (allowance.take(job) if allowance else None)
         if reason is None:
             eligible.append(job)
         else:

@@ -36,6 +36,10 @@ class QueueOrder:
     """What the rank is made of, by name, for people; ``None`` where the name of the order says
     it all.
     """
+    needs_deadlines: bool = False
+    """Among jobs without a deadline it is first come, first served: whoever offers it to people
+    whose jobs have none refuses it.
+    """
 
 
 def _first_come(job: Job, now: Instant) -> SortKey:
@@ -55,7 +59,7 @@ def _earliest_deadline(job: Job, now: Instant) -> SortKey:
 
 FIRST_COME: Final = QueueOrder(name="fcfs", key=_first_come)
 SHORTEST_FIRST: Final = QueueOrder(name="sjf", key=_shortest)
-EARLIEST_DEADLINE: Final = QueueOrder(name="edf", key=_earliest_deadline)
+EARLIEST_DEADLINE: Final = QueueOrder(name="edf", key=_earliest_deadline, needs_deadlines=True)
 
 FIXED_ORDERS: Final[Mapping[str, QueueOrder]] = MappingProxyType(
     {"fcfs": FIRST_COME, "sjf": SHORTEST_FIRST, "edf": EARLIEST_DEADLINE}

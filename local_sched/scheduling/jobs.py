@@ -21,7 +21,8 @@ class WaitReason(enum.StrEnum):
     BEHIND_OTHERS = "jobs before it in the queue have the next reservations"
     QUEUE_BLOCKED = "the job at the head of the queue waits, and nothing may overtake it"
     HELD = "it was put on hold by its owner or an administrator"
-    HANDOVER = "what it takes over from the stage before is not there yet"
+    HANDOVER = "it waits for the stage before it, and for what it takes over from there"
+    INPUTS = "it waits for input files that its owner has to send"
     SITE_SUSPENDED = "the site does not start jobs at the moment"
     USER_LIMIT = "its user has as many jobs or nodes running as one user may have"
     ACCOUNT_LIMIT = "its account has as many jobs or nodes running as one account may have"
@@ -47,8 +48,8 @@ class Job:
         "deadline",
         "ended_at",
         "exit_code",
+        "hold_reason",
         "is_booked",
-        "is_held",
         "job_id",
         "limit_s",
         "node_mask",
@@ -114,7 +115,8 @@ class Job:
         """
         self.watch_at: Instant = 0
         """When the scheduler looks next whether it is past the time booked for it."""
-        self.is_held = False
+        self.hold_reason: WaitReason | None = None
+        """``HELD``, ``HANDOVER`` or ``INPUTS``: it is passed over; ``None``: it is in line."""
         self.priority_boost = 0
         """Administrator's addend to the priority (Catalina's local admin term)."""
         self.deadline: Instant | None = None

@@ -115,6 +115,13 @@ class NodeDrains:
         self._down = down
         self.settle(now)
 
+    def set_back(self, now: Instant) -> None:
+        """The profile was made anew with the reservations, and without their drains."""
+        for drain in self:
+            drain.kept_from = dict.fromkeys(bits(drain.mask), drain.start)
+            drain.excused = 0
+        self.settle(now)
+
     def settle(self, now: Instant) -> None:
         """Bring every drain to what its nodes do, as far as nodes are free."""
         for drain in self:

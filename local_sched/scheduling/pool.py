@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from gridtravel.gridcore.capacity.node_sets import lowest_bits
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
-from gridtravel.gridcore.errors import ConflictError, InputError
+from gridtravel.gridcore.errors import REPORT_IT, ConflictError, InputError
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.local_sched.scheduling.backfill import Backfill, BackfillRule
 from gridtravel.local_sched.scheduling.compression import FAR
@@ -216,7 +216,7 @@ class ResourcePool:
                 continue
             if planned is not None and planned + job.limit_s > now:
                 profile.unbook(job.nodes, planned, planned + job.limit_s)
-            if not job.is_held:
+            if job.hold_reason is None:
                 placeless.append(job)
         key = self.queue.order.key
         for job in sorted(placeless, key=lambda job: key(job, now)):
@@ -276,7 +276,9 @@ class ResourcePool:
         names = self._named_nodes()
         mask = job.node_mask or self.choose_nodes(job, now)
         if mask is None:
-            raise ConflictError(f"{job} is to start, and too few of its nodes are idle")
+            raise ConflictError(
+                f"{job} is to start, and too few of its nodes are idle", hint=REPORT_IT
+            )
         names.idle &= ~mask
         job.node_mask = mask
         if self.drains.are_any:
@@ -362,6 +364,22 @@ class ResourcePool:
             self.drains.failed(names.down, now)
             self.backfill.availability_grew(now, FAR)
         return bit
+
+    def set_back(self, running: Iterable[Job], now: Instant) -> None:
+        """See ``LocalScheduler.set_back``: what runs, what failed, drains, then the
+        queue's places.
+        """
+        profile = self.profile
+        if self.nodes is not None:
+            profile.withdraw(self.nodes.down.bit_count(), now, None)
+        for job in running:
+            if job.is_booked and job.booked_until > now:
+                profile.withdraw(job.nodes, now, job.booked_until)
+        if self.shortpool is not None:
+            self.shortpool.forget()
+        self.drains.set_back(now)
+        self.backfill.set_back([*self.queue.jobs, *self.set_aside], now)
+        self.queue.is_reordered = True
 
     def _named_nodes(self) -> NodeNames:
         if self.nodes is None:

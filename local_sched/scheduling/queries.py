@@ -83,10 +83,15 @@ def why(scheduler: LocalScheduler, job_id: str, now: Instant) -> Explanation:
     if job is None:
         known = scheduler.running.get(job_id) or scheduler.finished.get(job_id)
         if known is None:
-            raise NotFoundError(f"no job {job_id!r}")
+            raise NotFoundError(
+                f"no job {job_id!r}",
+                hint="it may have started or ended meanwhile: catalina show-q, catalina history",
+            )
         return Explanation(job_id=job_id, state=known.state, reason="")
     if job.bound_to:
-        return Explanation(job_id=job_id, state=job.state, reason=str(job.reason))
+        return Explanation(
+            job_id=job_id, state=job.state, reason=str(waiting_reason(scheduler, job))
+        )
     starts = scheduler.plan_of_queue(job.class_name, now)[1]
     pool = scheduler.pools[job.class_name]
     order = pool.in_order(now)
@@ -104,8 +109,8 @@ def why(scheduler: LocalScheduler, job_id: str, now: Instant) -> Explanation:
 
 def waiting_reason(scheduler: LocalScheduler, job: Job) -> WaitReason:
     """Why a job that waits does not run."""
-    if job.is_held and job.spec is not None and job.spec.handover is not None:
-        return WaitReason.HANDOVER
+    if job.hold_reason is not None:
+        return job.hold_reason
     if job.bound_to:
         return job.reason
     pool = scheduler.pools[job.class_name]

@@ -187,7 +187,7 @@ class ReservationJobs:
         for reservation in running:
             availability = self.unused_nodes(reservation)
             for job in self._candidates(reservation, open_jobs):
-                if job.job_id in taken or job.is_held:
+                if job.job_id in taken or job.hold_reason is not None:
                     continue
                 left_s = reservation.end - now
                 wanted_s = min(job.limit_s, reservation.interval.duration_s)
@@ -263,8 +263,8 @@ class ReservationJobs:
 
     def _reason_outside(self, job: Job, now: Instant) -> WaitReason:
         """Why a bound job waits, before the running reservations are looked at."""
-        if job.is_held:
-            return WaitReason.HELD
+        if job.hold_reason is not None:
+            return job.hold_reason
         known = [self.book.reservations.get(each) for each in job.bound_to]
         alive = [
             each for each in known if each is not None and each.state.is_live and each.end > now

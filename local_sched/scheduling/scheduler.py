@@ -97,7 +97,10 @@ class LocalScheduler:
                 raise ConflictError(
                     f"job {job_id} has started", hint="stop its tasks, then report its end"
                 )
-            raise NotFoundError(f"no waiting job {job_id!r}")
+            raise NotFoundError(
+                f"no waiting job {job_id!r}",
+                hint="it may have started or ended meanwhile: catalina show-q, catalina history",
+            )
         self._leave_queue(job)
         del self.waiting[job_id]
         self.usage.job_withdrawn(job)
@@ -105,6 +108,16 @@ class LocalScheduler:
         job.ended_at = now
         self._remember(job)
         return job
+
+    def exchange(self, job: Job, now: Instant) -> None:
+        """``job`` in place of the waiting one of the same id, whose turn it keeps."""
+        old = self._waiting(job.job_id)
+        self._leave_queue(old)
+        self.usage.job_withdrawn(old)
+        job.sequence = old.sequence
+        self.waiting[job.job_id] = job
+        self.usage.job_submitted(job)
+        self._join_queue(job, now)
 
     def job_ended(self, job_id: str, now: Instant, exit_code: int | None = 0) -> Job:
         """A running job is gone; what was booked for it beyond now is free for others."""
@@ -169,10 +182,10 @@ class LocalScheduler:
             self.reservation_jobs.job_started(job)
         self._limit_watch.add(job)
 
-    def hold(self, job_id: str, *, is_held: bool) -> None:
-        """Put a waiting job on hold, or let it go."""
+    def hold(self, job_id: str, reason: WaitReason | None) -> None:
+        """Pass a waiting job over for this reason, or let it go (``None``)."""
         job = self._waiting(job_id)
-        job.is_held = is_held
+        job.hold_reason = reason
         self.pools[job.class_name].has_new_holds = True
 
     def displace(self, class_name: str, nodes: int, start: Instant, end: Instant) -> list[Job]:
@@ -210,6 +223,13 @@ class LocalScheduler:
             pool.backfill.availability_grew(now, FAR)
             pool.queue.is_reordered = True
 
+    def set_back(self, now: Instant) -> None:
+        """The clock was ahead and has been set right. The profiles hold reservations alone, from
+        ``now`` on: everything else is booked again. What was started or stopped meanwhile stays so.
+        """
+        for pool in self.pools.values():
+            pool.set_back(self._jobs_of(pool), now)
+
     def node_down(self, class_name: str, node_name: str, now: Instant) -> list[Job]:
         """A node failed: it leaves the plan at once. Returns the jobs that were on it; whether they
         are told, cancelled or requeued is the site's decision. Saying it twice changes nothing."""
@@ -245,6 +265,9 @@ class LocalScheduler:
         if most is None:
             return None
         return max([most, *(job.limit_s for job in self.waiting.values())])
+
+    def _jobs_of(self, pool: ResourcePool) -> list[Job]:
+        return [job for job in self.running.values() if job.class_name == pool.name]
 
     def _jobs_on(self, pool: ResourcePool, bit: int) -> list[Job]:
         running = self.running.values()
@@ -431,24 +454,33 @@ class LocalScheduler:
             return
         pool = self.pools[job.class_name]
         pool.queue.add(job, now)
-        pool.has_new_holds |= job.is_held
+        pool.has_new_holds |= job.hold_reason is not None
 
     def _waiting(self, job_id: str) -> Job:
         job = self.waiting.get(job_id)
         if job is None:
-            raise NotFoundError(f"no waiting job {job_id!r}")
+            raise NotFoundError(
+                f"no waiting job {job_id!r}",
+                hint="it may have started or ended meanwhile: catalina show-q, catalina history",
+            )
         return job
 
     def _running(self, job_id: str) -> Job:
         job = self.running.get(job_id)
         if job is None:
-            raise NotFoundError(f"no running job {job_id!r}")
+            raise NotFoundError(
+                f"no running job {job_id!r}",
+                hint="it may have started or ended meanwhile: catalina show-q, catalina history",
+            )
         return job
 
     def _pool(self, class_name: str) -> ResourcePool:
         pool = self.pools.get(class_name)
         if pool is None:
-            raise NotFoundError(f"no resource class {class_name!r}; known: {', '.join(self.pools)}")
+            raise NotFoundError(
+                f"no resource class {class_name!r}; known: {', '.join(self.pools)}",
+                hint="name one of those",
+            )
         return pool
 
     def _remember(self, job: Job) -> None:

@@ -67,6 +67,10 @@ class ShortpoolBlock:
             profile.book(nodes, start, end)
             self._booked = nodes, start, end
 
+    def forget(self) -> None:
+        """The profile was made anew without the block."""
+        self._booked = None
+
     def lift(self, profile: AvailabilityProfile) -> None:
         """Take the block out of the plan."""
         if self._booked is not None:

@@ -46,6 +46,16 @@ def site_scheduler(
     return LocalScheduler(pools, config, calendar)
 
 
+def put_together_again(calendar: Calendar, scheduler: LocalScheduler, now: Instant) -> None:
+    """The site's clock was ahead and has been set right. What was forgotten meanwhile is put
+    together again in the order of a restart: reservations, running jobs and failed nodes, the
+    places of the queue, whole slots.
+    """
+    calendar.rebook(now)
+    scheduler.set_back(now)
+    calendar.take_slots(now)
+
+
 class SplitWatch:
     """Between one calendar and the queue that shares its nodes."""
 

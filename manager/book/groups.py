@@ -29,7 +29,8 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationRequest,
     ReservationState,
 )
-from gridtravel.gridcore.errors import ConflictError, NotAuthorisedError, NotFoundError
+from gridtravel.gridcore.errors import REPORT_IT, ConflictError, NotAuthorisedError, NotFoundError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.manager.book.events import (
     AccountsCarried,
@@ -111,10 +112,14 @@ class CompositeBook:
         """The entry; ``by`` must be its owner, ``None`` is the manager itself."""
         group = self.groups.get(group_id)
         if group is None or (group.amends is not None and by is not None):
-            raise NotFoundError(f"{self.site} has no reservation {group_id!r}")
+            raise NotFoundError(
+                f"{self.site} has no reservation {group_id!r}",
+                hint="it may be over: see gur status, catalina show-res",
+            )
         if by is not None and by != group.reservation.owner:
             raise NotAuthorisedError(
-                f"reservation {group_id} at {self.site} belongs to somebody else"
+                f"reservation {group_id} at {self.site} belongs to somebody else",
+                hint="only its owner or an administrator may do that",
             )
         return group
 
@@ -216,14 +221,18 @@ class CompositeBook:
         reservation, group_id = event.reservation, event.reservation.reservation_id
         key = (reservation.owner, reservation.request.request_id)
         if group_id in self.groups or reservation.state is not ReservationState.HELD:
-            raise ConflictError(f"group {group_id} is in the book already, or is not a new one")
+            raise ConflictError(
+                f"group {group_id} is in the book already, or is not a new one", hint=REPORT_IT
+            )
         if key in self._by_request or key in self.tombstoned:
-            raise ConflictError(f"request {key[1]} was answered before")
+            raise ConflictError(f"request {key[1]} was answered before", hint=REPORT_IT)
         old_id = event.amends or reservation.request.replaces
         if old_id is not None and not self._is_forgotten(old_id):
             old = self.get(old_id).reservation
             if old.state is not ReservationState.COMMITTED or old_id in self._successor:
-                raise ConflictError(f"reservation {old_id} cannot be replaced by {group_id}")
+                raise ConflictError(
+                    f"reservation {old_id} cannot be replaced by {group_id}", hint=REPORT_IT
+                )
             self._successor[old_id] = group_id
         self._drop_asked(group_id, event.parts)
         self.groups[group_id] = Group(
@@ -237,7 +246,9 @@ class CompositeBook:
 
     def _decide(self, group: Group) -> None:
         if group.reservation.state is not ReservationState.HELD:
-            raise ConflictError(f"group {group.group_id} is {group.reservation.state}")
+            raise ConflictError(
+                f"group {group.group_id} is {group.reservation.state}", hint=REPORT_IT
+            )
         self.groups[group.group_id] = replace(group, is_decided=True)
 
     def _renew(self, event: PartRenewed) -> None:
@@ -306,7 +317,7 @@ class CompositeBook:
     def _bury(self, event: RequestTombstoned) -> None:
         key = (event.owner, event.request_id)
         if key in self.tombstoned or key in self._by_request:
-            raise ConflictError(f"request {event.request_id} is known already")
+            raise ConflictError(f"request {event.request_id} is known already", hint=REPORT_IT)
         self.tombstoned[key] = event.at
 
     def _forget(self, before: Instant) -> None:
@@ -324,6 +335,6 @@ class CompositeBook:
 def _number_of(group_id: str) -> int:
     """The number in an id that ``take_group_id`` made."""
     number = group_id.rpartition(".")[2]
-    if not number.isdecimal():
-        raise ConflictError(f"{group_id!r} is no id of a group")
+    if not is_count(number):
+        raise ConflictError(f"{group_id!r} is no id of a group", hint=REPORT_IT)
     return int(number)

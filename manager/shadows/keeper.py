@@ -172,16 +172,25 @@ class ShadowKeeper:
             ) from None
         answered_at = self._clock.now_precise()
         if description.site != child.name:
-            raise ChildContradiction(f"it announces itself as {description.site!r}")
+            raise ChildContradiction(
+                f"it announces itself as {description.site!r}",
+                hint="give the child its own name in the manager's configuration",
+            )
         if description.is_manager != child.is_manager:
             kind = "a manager" if description.is_manager else "an agent"
-            raise ChildContradiction(f"it is {kind}, which the configuration does not say")
+            raise ChildContradiction(
+                f"it is {kind}, which the configuration does not say",
+                hint="set is_manager of this child in the manager's configuration",
+            )
         skew_s = description.time_precise - (asked_at + answered_at) / 2
         self._check_clock(abs(skew_s) - (answered_at - asked_at) / 2, skew_s)
         below = bare_names(description.children)
         for above in (self.site, *((self.parent.name,) if self.parent is not None else ())):
             if above in below:
-                raise ChildContradiction(f"{above} is below it: the managers form a cycle")
+                raise ChildContradiction(
+                    f"{above} is below it: the managers form a cycle",
+                    hint="take one of the managers out of the other's children",
+                )
         is_other = child.describe_as(description, self._clock.now())
         if is_other or child.standing is not Standing.IN_STEP:
             self._check_names(child)
@@ -194,7 +203,8 @@ class ShadowKeeper:
             way = "ahead" if skew_s > 0 else "behind"
             raise ChildContradiction(
                 f"its clock is {abs(skew_s):.1f} s {way}, more than"
-                f" {self.rules.clock_skew_max_s:g} s"
+                f" {self.rules.clock_skew_max_s:g} s",
+                hint="set the clocks of both machines by the network",
             )
 
     def _check_names(self, child: Child) -> None:
@@ -209,7 +219,10 @@ class ShadowKeeper:
             if not shared:
                 continue
             if order.index(other.name) < order.index(child.name):
-                raise ChildContradiction(f"{shared[0]} is there twice: also by way of {other.name}")
+                raise ChildContradiction(
+                    f"{shared[0]} is there twice: also by way of {other.name}",
+                    hint="name it below one manager only",
+                )
             why = f"{shared[0]} is there twice: also by way of {child.name}"
             self._set_aside(other, Standing.ISOLATED, why)
 
@@ -249,7 +262,9 @@ class ShadowKeeper:
     def _take(self, child: Child, news: CalendarSummary | SummaryDelta) -> bool:
         """Bring the shadow up to date; False when a full summary is needed."""
         if child.standing is Standing.ISOLATED:
-            raise ChildContradiction(child.reason)
+            raise ChildContradiction(
+                child.reason, hint="the child's configuration and the manager's must agree"
+            )
         lead_s = float(news.as_of - self._clock.now())
         self._check_clock(abs(lead_s) - 1.0 if lead_s > 0 else 0.0, lead_s)
         if isinstance(news, SummaryDelta):

@@ -14,7 +14,8 @@ class OwnSummary:
     """The manager's summary, made anew when a shadow or the time has changed.
 
     The version counts what happened to the shadows. A restart begins a new epoch, because that
-    count is not kept; so does a change of classes or price, for which there are no deltas.
+    count is not kept; so does a change of classes or price, for which there are no deltas, and a
+    clock that is set back.
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class OwnSummary:
         if last is not None and (last.as_of, last.version) == (now, self.version):
             return last
         fresh = self._sum()
-        if last is not None and _shape(fresh) != _shape(last):
+        # Within one epoch time never goes back: this manager's clock may have been set back.
+        is_set_back = last is not None and fresh.as_of < last.as_of
+        if last is not None and (is_set_back or _shape(fresh) != _shape(last)):
             self._epoch = self._ids.new_id("epoch")
             fresh = self._sum()
         self._last = fresh

@@ -17,6 +17,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.ports import CalendarPort
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.manifests import Manifest
 from gridtravel.gridio.journal.contract import Ticket
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.manager.book.decisions import CompositeCalendar
@@ -83,8 +84,8 @@ class GroupLegs:
         trip = None if leg is None else leg.request.trip
         return trip is not None and self._runs.get(reservation_id) == trip.instance
 
-    async def commit(self, reservation_id: str) -> None:
-        """See ``LegBook``."""
+    async def commit(self, reservation_id: str, manifest: Manifest) -> None:
+        """See ``LegBook``. No jobs belong to it that the manifest could matter to."""
         decided = GroupDecided(group_id=reservation_id, at=self._clock.now())
         await self._record([decided], True).durable()
         self._carry_on()

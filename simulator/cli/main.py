@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridtravel.gridcore.errors import InputError
-from gridtravel.gridio.cli_frame import JsonOption, command_line, print_json
+from gridtravel.gridcore.number_text import is_count
+from gridtravel.gridio.cli_frame import JsonOption, command_line
+from gridtravel.gridio.terminal.text import print_json, say
 from gridtravel.simulator.cli.search_cli import compare_search
 from gridtravel.simulator.cli.torture_cli import crashes, torture
 from gridtravel.simulator.cli.tree_cli import tree
@@ -42,7 +44,7 @@ def replay(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="fcfs, sjf, edf, easy, easy-sjbf, conservative or replan; with named- in front a"
+            help="fcfs, sjf, easy, easy-sjbf, conservative or replan; with named- in front a"
             " job keeps particular processors. Several allowed."
         ),
     ] = None,
@@ -66,15 +68,14 @@ def replay(
     as_json: JsonOption = False,
 ) -> None:
     """Serve a log under one or more policies and compare what comes out."""
-    from gridtravel.simulator.replay.loop import NAMED_PREFIX, TieRule
-    from gridtravel.simulator.replay.loop import policy as policy_named
+    from gridtravel.simulator.replay.loop import NAMED_PREFIX, TieRule, policy_for_log
     from gridtravel.simulator.replay.loop import replay as serve
     from gridtravel.simulator.replay.metrics import measure
     from gridtravel.simulator.replay.report import PolicyRun, starts_path, write_starts
     from gridtravel.simulator.replay.swf import read_trace
 
     names = list(dict.fromkeys(name for word in policy or ["easy"] for name in word.split(",")))
-    configs = {name: policy_named(name) for name in names}
+    configs = {name: policy_for_log(name) for name in names}
     if ties not in tuple(TieRule):
         raise InputError(f"unknown tie rule {ties[:40]!r}", hint=f"known: {', '.join(TieRule)}")
     stretch = _stretch(gantt_jobs)
@@ -136,11 +137,11 @@ def reservations(
         UserReservationLimits,
     )
     from gridtravel.simulator.replay import report
-    from gridtravel.simulator.replay.loop import policy as policy_named
+    from gridtravel.simulator.replay.loop import policy_for_log
     from gridtravel.simulator.replay.reservation_study import Petitioners, study_reservations
     from gridtravel.simulator.replay.swf import read_trace
 
-    config = policy_named(policy)
+    config = policy_for_log(policy)
     rule = SlotRule(ladder=SlotLadder.parse(slots))
     limits = UserReservationLimits(
         default=AccountLimits(reservations_max=2, nodes_max=nodes, duration_max_s=seconds),
@@ -156,29 +157,27 @@ def reservations(
     if as_json:
         print_json(report.study_as_json(loaded, policy, study))
         return
-    from rich.console import Console
+    from gridtravel.gridio.terminal.console import TerminalConsole
 
-    Console().print(report.study_as_table(loaded, policy, study))
+    TerminalConsole().print(report.study_as_table(loaded, policy, study))
 
 
 def _tell(loaded: Trace, ties: str, runs: Sequence[PolicyRun], *, as_json: bool) -> None:
-    from rich.console import Console
-
+    from gridtravel.gridio.terminal.console import TerminalConsole
     from gridtravel.simulator.replay import report
 
     if as_json:
         print_json(report.as_json(loaded, ties, runs))
         return
-    console = Console()
     note = report.lines_note(loaded)
     if note:
-        console.print(note, highlight=False)
-    console.print(report.as_table(loaded, ties, runs))
+        say(note)
+    TerminalConsole().print(report.as_table(loaded, ties, runs))
 
 
 def _stretch(text: str) -> tuple[int, int]:
     first, dash, last = text.partition("-")
-    if not (dash and first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last)):
+    if not (dash and is_count(first) and is_count(last) and 1 <= int(first) <= int(last)):
         raise InputError(
             f"not a stretch of jobs: {text[:40]!r}", hint="say FIRST-LAST, for example 1-200"
         )
@@ -189,10 +188,11 @@ class _Progress:
     """A bar on standard error while people are looking; silent otherwise."""
 
     def __init__(self, *, is_quiet: bool) -> None:
-        from rich.console import Console
         from rich.progress import Progress
 
-        console = Console(stderr=True)
+        from gridtravel.gridio.terminal.console import TerminalConsole
+
+        console = TerminalConsole(to_stderr=True)
         self._bars = Progress(
             console=console, transient=True, disable=is_quiet or not console.is_terminal
         )

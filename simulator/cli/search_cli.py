@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,7 +10,8 @@ import typer
 
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.trips.trip_wishes import Objective
-from gridtravel.gridio.cli_frame import JsonOption, print_json
+from gridtravel.gridio.cli_frame import JsonOption
+from gridtravel.gridio.terminal.text import print_json, tell
 
 LOG: Final = "SDSC-SP2-1998-4.2-cln.swf.gz"
 """Of the paper's own institution, from the years before it."""
@@ -40,9 +40,9 @@ def compare_search(
     as_json: JsonOption = False,
 ) -> None:
     """Book the same trips by sweep and by probe, against brute force (docs/searches.md)."""
-    from rich.console import Console
     from rich.progress import Progress
 
+    from gridtravel.gridio.terminal.console import TerminalConsole
     from gridtravel.simulator.searches.report import as_json as to_json
     from gridtravel.simulator.searches.report import as_table, write_rows
     from gridtravel.simulator.searches.study import SearchPlan, run_search_study
@@ -55,7 +55,7 @@ def compare_search(
         load=load,
         objective=objective,
     )
-    console = Console(stderr=True)
+    console = TerminalConsole(to_stderr=True)
     logging.disable(logging.CRITICAL)
     try:
         with Progress(
@@ -70,7 +70,7 @@ def compare_search(
     if as_json:
         print_json(to_json(result))
     else:
-        Console().print(as_table(result))
+        TerminalConsole().print(as_table(result))
 
 
 def _load(trace: Path | None, *, is_made_up: bool) -> Path | None:
@@ -86,5 +86,5 @@ def _load(trace: Path | None, *, is_made_up: bool) -> Path | None:
     except InputError as fault:
         if trace is not None:
             raise
-        sys.stderr.write(f"note: {fault.message}; the jobs are made up\n")
+        tell(f"note: {fault.message}; the jobs are made up")
         return None

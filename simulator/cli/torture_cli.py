@@ -5,13 +5,14 @@ Exit codes: 0 every promise was kept, 1 one was broken, 2 wrong usage.
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from gridtravel.gridcore.errors import InputError
-from gridtravel.gridio.cli_frame import JsonOption, print_json
+from gridtravel.gridcore.number_text import is_count
+from gridtravel.gridio.cli_frame import JsonOption
+from gridtravel.gridio.terminal.text import print_json, say, say_all, tell, tell_all
 
 SEEDS_MAX = 10_000_000
 
@@ -31,8 +32,7 @@ def torture(
     as_json: JsonOption = False,
 ) -> None:
     """Live random worlds of sites and travellers with faults, and check every promise."""
-    from rich.console import Console
-
+    from gridtravel.gridio.terminal.console import TerminalConsole
     from gridtravel.simulator.cli.torture import Summary, run_seeds
     from gridtravel.simulator.cli.torture_report import (
         STORIES_MAX,
@@ -52,14 +52,14 @@ def torture(
             worlds.advance(1)
     for result in summary.failures[:STORIES_MAX]:
         again = f"gurlab torture --seeds {result.seed} --sites {sites} --loss {loss}"
-        sys.stderr.write(story(result, again))
+        tell_all(story(result, again))
     if as_json:
         print_json(seeds_as_json(summary))
     else:
-        Console().print(seeds_as_table(summary))
+        TerminalConsole().print(seeds_as_table(summary))
         if summary.failures:
             failing = ", ".join(str(each.seed) for each in summary.failures)
-            Console().print(f"failing seeds: {failing}", highlight=False)
+            say(f"failing seeds: {failing}")
     if summary.failures:
         raise typer.Exit(1)
 
@@ -76,8 +76,7 @@ def crashes(
     as_json: JsonOption = False,
 ) -> None:
     """Crash every party of one trip at every message, write and await, and check every promise."""
-    from rich.console import Console
-
+    from gridtravel.gridio.terminal.console import TerminalConsole
     from gridtravel.simulator.cli.torture import BATCH, run_crashes
     from gridtravel.simulator.cli.torture_report import crashes_as_json, crashes_as_table
     from gridtravel.simulator.grid.exhaustive import (
@@ -105,10 +104,10 @@ def crashes(
     if as_json:
         print_json(crashes_as_json(tallies))
     else:
-        Console().print(crashes_as_table(tallies))
+        TerminalConsole().print(crashes_as_table(tallies))
     failures = [each for tally in tallies.values() for each in tally.failures]
     for dead, text in failures[:20]:
-        sys.stderr.write(f"{' and '.join(str(each.at) for each in dead)}: {text}\n")
+        tell(f"{' and '.join(str(each.at) for each in dead)}: {text}")
     if failures:
         raise typer.Exit(1)
 
@@ -123,8 +122,7 @@ def _tell_all(seeds: range, sites: int, loss: float) -> None:
         raise InputError("a story is of one seed", hint="say --seeds N")
     quiet()
     record = live(random_plan(seeds[0], sites_most=sites, loss=loss))
-    for line in record.event_log.story(lines_max=1_000_000):
-        sys.stdout.write(line + "\n")
+    say_all(record.event_log.story(lines_max=1_000_000))
     if not record.is_clean:
         raise typer.Exit(1)
 
@@ -133,10 +131,11 @@ class _Progress:
     """A bar on standard error while people are looking."""
 
     def __init__(self, total: int, *, is_quiet: bool) -> None:
-        from rich.console import Console
         from rich.progress import Progress
 
-        console = Console(stderr=True)
+        from gridtravel.gridio.terminal.console import TerminalConsole
+
+        console = TerminalConsole(to_stderr=True)
         self._bar = Progress(
             console=console, transient=True, disable=is_quiet or not console.is_terminal
         )
@@ -157,7 +156,7 @@ class _Progress:
 def _range(text: str) -> range:
     first, dots, last = text.partition("..")
     last = last if dots else first
-    if not (first.isdecimal() and last.isdecimal()):
+    if not (is_count(first) and is_count(last)):
         raise InputError(f"not seeds: {text[:40]!r}", hint="say FIRST..LAST, for example 1..1000")
     seeds = range(int(first), int(last) + 1)
     if not 0 < len(seeds) <= SEEDS_MAX:

@@ -52,16 +52,18 @@ def seeds_as_table(summary: Summary) -> Table:
     return table
 
 
-def story(result: SeedResult, command: str) -> str:
+def story(result: SeedResult, command: str) -> list[str]:
     """A failing seed: what was broken, how it came to it, and how to see it again."""
-    broken = "\n".join(f"  {each}" for each in result.violations)
-    lines = "\n".join(result.story)
-    return (
+    return [
         f"seed {result.seed}: {len(result.violations)} broken promises in a world of"
-        f" {result.sites} sites and {result.travellers} travellers\n{broken}\n\n"
-        f"how it came to it (virtual seconds; !! is a fault of the world, $ what a user typed)\n"
-        f"{lines}\n\nagain: {command}\n"
-    )
+        f" {result.sites} sites and {result.travellers} travellers",
+        *(f"  {each}" for each in result.violations),
+        "",
+        "how it came to it (virtual seconds; !! is a fault of the world, $ what a user typed)",
+        *result.story,
+        "",
+        f"again: {command}",
+    ]
 
 
 def crashes_as_json(tallies: Mapping[tuple[str, str], Tally]) -> list[dict[str, Any]]:

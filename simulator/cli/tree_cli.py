@@ -6,7 +6,6 @@ Exit codes: 0 every promise was kept, 1 one was broken, 2 wrong usage.
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gridtravel.gridcore.errors import InputError
-from gridtravel.gridio.cli_frame import JsonOption, print_json
+from gridtravel.gridio.cli_frame import JsonOption
+from gridtravel.gridio.terminal.text import print_json, say, tell, tell_all
 
 if TYPE_CHECKING:
     from gridtravel.simulator.tree.report import TreeFindings
@@ -73,9 +73,8 @@ def tree(
         _show(found, cpu_s)
     if out is not None:
         write_findings(out, found)
-        sys.stderr.write(f"written to {out}\n")
-    for each in found.breaches[:20]:
-        sys.stderr.write(f"broken: {each}\n")
+        tell(f"written to {out}")
+    tell_all(f"broken: {each}" for each in found.breaches[:20])
     if found.breaches:
         raise typer.Exit(1)
 
@@ -110,8 +109,7 @@ def _find(
         for each in results:
             cpu_s[id(each)] = time.process_time() - before
             found.append(each)
-            sys.stderr.write(f"{what}: {each.nodes} nodes, {each.booked} booked …\n")
-            sys.stderr.flush()
+            tell(f"{what}: {each.nodes} nodes, {each.booked} booked …")
             before = time.process_time()
         return found
 
@@ -164,18 +162,19 @@ def _as_json(found: TreeFindings) -> dict[str, Any]:
 
 
 def _show(found: TreeFindings, cpu_s: dict[int, float]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console, result = Console(), found.main
-    console.print(
+    from gridtravel.gridio.terminal.console import TerminalConsole
+
+    console, result = TerminalConsole(), found.main
+    say(
         f"{result.nodes} nodes: {result.booked} booked ({result.from_above} of them granted above),"
         f" {result.refused} refused, {result.unknown} without an outcome;"
-        f" {result.restarts} restarts, {len(result.breaches)} promises broken",
+        f" {result.restarts} restarts, {len(result.breaches)} promises broken"
+    )
+    say(
         f"{result.messages_a_booking:.2f} messages and {result.seconds_a_booking:.2f} s a booking,"
-        f" {result.news} news in {result.virtual_s:.0f} s of virtual time",
-        sep="\n",
-        highlight=False,
+        f" {result.news} news in {result.virtual_s:.0f} s of virtual time"
     )
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("start ahead up to (s)", "bookings", "planned by shadows alone"):

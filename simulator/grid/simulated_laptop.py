@@ -132,16 +132,20 @@ class TripDisks:
     def read(self, trip_id: str) -> StoredTrip:
         """See ``TripJournals``."""
         if trip_id not in self.disks:
-            raise NotFoundError(f"there is no trip {trip_id!r}")
+            raise NotFoundError(f"there is no trip {trip_id!r}", hint="gur status lists them")
         return StoredTrip(records=tuple(self.disks[trip_id].records))
 
     def open(self, trip_id: str) -> MemoryJournal:
         """See ``TripJournals``."""
         if trip_id not in self.disks:
-            raise NotFoundError(f"there is no trip {trip_id!r}")
+            raise NotFoundError(f"there is no trip {trip_id!r}", hint="book it first")
         journal = MemoryJournal(self.disks[trip_id], on_write=self.hook)
         self._open[trip_id] = journal
         return journal
+
+    def discard(self, trip_id: str) -> None:
+        """See ``TripJournals``."""
+        del self.disks[trip_id]
 
     def crash(self) -> None:
         """The process that had them open dies."""

@@ -25,6 +25,7 @@ from gridtravel.gridcore.capacity.ladders import SlotLadder
 from gridtravel.gridio.journal.contract import JournalFailed, Record
 from gridtravel.gridio.journal.memory import Disk, MemoryJournal, WriteStage
 from gridtravel.gridio.system.ids import SeededIds
+from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.resource_managers.base import Launch, NodeDescription
 from gridtravel.local_sched.resource_managers.simulated import (
     SimulatedMachine,
@@ -243,7 +244,7 @@ class SimulatedSite:
             resource_manager=SimulatedResourceManager(machine=self.machine, nodes=nodes),
             clock=self.clock,
             port_pool=PortPool(plan.name, range(21_000, 21_100)),
-            work_dirs=PathsOnly(Path("/nowhere"), owned_by_login=False),
+            work_dirs=PathsOnly(Path("/nowhere"), owned_by_login=False, files=AccountFiles()),
             ladder=LADDER,
             published_horizon_s=plan.rules.horizon_s,
             time_zone="UTC",

@@ -196,14 +196,22 @@ class ImpreciseCalendar:
         finest one that does, which is the last that is not too late.
         """
         if booking_id in self.bookings:
-            raise ConflictError(f"booking {booking_id!r} exists already")
+            raise ConflictError(
+                f"booking {booking_id!r} exists already", hint="ask first_fit for what fits"
+            )
         if start < self.now:
-            raise ConflictError(f"a booking cannot start in the past: {start} < {self.now}")
+            raise ConflictError(
+                f"a booking cannot start in the past: {start} < {self.now}",
+                hint="ask first_fit for what fits",
+            )
         held_from = self.grid.floor(start)
         if not is_fixed and held_from != start:
             raise InputError(f"{start} is not the start of a slot", hint="ask first_fit")
         if self.withheld and not self.fits(nodes, duration_s, start):
-            raise ConflictError(f"{nodes} nodes at {start} would pass the resource threshold")
+            raise ConflictError(
+                f"{nodes} nodes at {start} would pass the resource threshold",
+                hint="ask first_fit for what fits",
+            )
         booking = SlotBooking(
             booking_id=booking_id,
             nodes=nodes,
@@ -280,7 +288,10 @@ class ImpreciseCalendar:
         """Let a booking start earlier; ``ConflictError`` and no change when there is no room."""
         booking = self._booking(booking_id)
         if start >= booking.start or booking.is_fixed or booking.start <= self.now:
-            raise ConflictError(f"{booking_id!r} cannot move from {booking.start} to {start}")
+            raise ConflictError(
+                f"{booking_id!r} cannot move from {booking.start} to {start}",
+                hint="ask first_fit for what fits",
+            )
         if start < self.now or self.grid.floor(start) != start:
             raise InputError(f"{start} is not the start of a slot to come", hint="ask first_fit")
         old_from, old_until = booking.held_from, booking.held_until
@@ -316,7 +327,7 @@ class ImpreciseCalendar:
     def _booking(self, booking_id: str) -> SlotBooking:
         booking = self.bookings.get(booking_id)
         if booking is None:
-            raise NotFoundError(f"no booking {booking_id!r}")
+            raise NotFoundError(f"no booking {booking_id!r}", hint="name one that is there")
         return booking
 
     def _needed(self, nodes: int) -> int:

@@ -56,7 +56,7 @@ class SlottedScheduler:
         """A running job is over; the rest of its slots is free for others."""
         job = self.running.pop(job_id, None)
         if job is None:
-            raise NotFoundError(f"no running job {job_id!r}")
+            raise NotFoundError(f"no running job {job_id!r}", hint="name one that is there")
         self.calendar.advance(now)
         self.calendar.release(job_id)
         job.ended_at = now

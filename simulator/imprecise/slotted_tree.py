@@ -74,7 +74,7 @@ class SlottedTree:
     def submit(self, job: Job, home: str) -> None:
         """A job has come to its home cluster; the next cycle gives it its place."""
         if home not in self.members:
-            raise NotFoundError(f"no member {home!r}")
+            raise NotFoundError(f"no member {home!r}", hint="name one that is there")
         self.homes[job.job_id] = home
         self._arrivals.append(job)
 
@@ -82,7 +82,7 @@ class SlottedTree:
         """A running job is over; its node-seconds are lent, borrowed or local from now on."""
         place = self.places.get(job_id)
         if place is None:
-            raise NotFoundError(f"no running job {job_id!r}")
+            raise NotFoundError(f"no running job {job_id!r}", hint="name one that is there")
         job = self.members[place].job_ended(job_id, now)
         del self.places[job_id]
         started = now if job.started_at is None else job.started_at

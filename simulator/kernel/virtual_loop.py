@@ -62,7 +62,10 @@ class _JumpingSelector:
     def select(self, timeout: float | None) -> list[Any]:
         """Pass ``timeout`` seconds; ``None`` is for ever."""
         if timeout is None:
-            raise DeadlockError("every task waits for another, and no timer is set")
+            raise DeadlockError(
+                "every task waits for another, and no timer is set",
+                hint="replay its seed to see who waits for what",
+            )
         if timeout > 0:
             self._loop.pass_time(timeout)
         return []
@@ -262,7 +265,10 @@ async def _end_everything(loop: VirtualLoop) -> None:
             task.cancel()
         loop.run_the_dropped()
         await _pass(loop, ENDING_PATIENCE_S)
-    raise DeadlockError(f"{len(left)} tasks do not end, the first is {left[0].get_name()}")
+    raise DeadlockError(
+        f"{len(left)} tasks do not end, the first is {left[0].get_name()}",
+        hint="replay its seed to see what the task waits for",
+    )
 
 
 async def _pass(loop: VirtualLoop, seconds: float) -> None:

@@ -107,11 +107,15 @@ def _check_acknowledged(world: FoundWorld, laptop: LiveLaptop) -> None:
             was = HELD if isinstance(event, TripDecided) else COMMITTED
             for leg in event.legs:
                 _check_was(world, laptop.trip_id, leg, was)
+                _check_queued(world, laptop.trip_id, leg.site, leg.job_id)
         elif isinstance(event, JobSubmitted):
-            site = legs[event.leg].site
-            if event.job_id not in world.sites[site].ledger.jobs:
-                text = f"{site} queued {event.job_id}, its journal does not know"
-                world.event_log.broken(ACKNOWLEDGED, text, laptop.trip_id)
+            _check_queued(world, laptop.trip_id, legs[event.leg].site, event.job_id)
+
+
+def _check_queued(world: FoundWorld, trip_id: str, site: str, job_id: str | None) -> None:
+    if job_id is not None and job_id not in world.sites[site].ledger.jobs:
+        text = f"{site} queued {job_id}, its journal does not know"
+        world.event_log.broken(ACKNOWLEDGED, text, trip_id)
 
 
 def _check_was(world: FoundWorld, trip_id: str, leg: Leg, was: ReservationState) -> None:

@@ -20,7 +20,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from gridtravel.agents.daemon import JOURNAL_FILE
+from gridtravel.agents.config.checks import JOURNAL_FILE
 from gridtravel.gridio.journal.contract import Record
 from gridtravel.gridio.journal.sqlite_file import read_records
 
@@ -31,6 +31,8 @@ MNT_DETACH: Final = 2
 DISK_BYTES: Final = 32 * 1024 * 1024
 PIECE_BYTES: Final = 64 * 1024
 BALLAST: Final = "ballast"
+LOG_HEAD_BYTES: Final = 32
+LOG_FRAME_HEAD_BYTES: Final = 24
 
 
 def own_mounts() -> bool:
@@ -60,7 +62,7 @@ class SiteDisk:
         mounted.
         """
         if not self.is_mounted:
-            used = max((each.stat().st_size for each in self._files()), default=0)
+            used = max((_used_bytes(each) for each in self._files()), default=0)
             _limit_files(pid, used)
             return
         with (self._state / BALLAST).open("ab", buffering=0) as ballast:
@@ -93,6 +95,25 @@ def _limit_files(pid: int, size: int | None) -> None:
     with contextlib.suppress(ProcessLookupError):
         most = resource.RLIM_INFINITY if size is None else size
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+
+
+def _used_bytes(path: Path) -> int:
+    """What a file holds; a journal's log is longer than that."""
+    return _log_bytes(path) if path.name.endswith("-wal") else path.stat().st_size
+
+
+def _log_bytes(path: Path) -> int:
+    """The part of SQLite's write-ahead log that holds frames of it: behind them lies what an older
+    log has left, or room that was taken beforehand (https://sqlite.org/fileformat.html, 4.1).
+    """
+    with path.open("rb") as stream:
+        head = stream.read(LOG_HEAD_BYTES)
+        used = len(head)
+        page_bytes = int.from_bytes(head[8:12], "big")
+        while stream.read(LOG_FRAME_HEAD_BYTES)[8:16] == head[16:24] and head:
+            used += LOG_FRAME_HEAD_BYTES + page_bytes
+            stream.seek(used)
+    return used
 
 
 @dataclass(slots=True, kw_only=True)
@@ -143,7 +164,8 @@ class JournalFiles:
         path = Path(f"{self.path}-wal") if in_log else self.path
         if not path.exists() or not path.stat().st_size:
             path = self.path
-        os.truncate(path, int(part * path.stat().st_size))
+        size = _log_bytes(path) if path.name.endswith("-wal") else path.stat().st_size
+        os.truncate(path, int(part * size))
         return Cut(site=site, number=number, noted=self._noted(), before=before)
 
     def restore(self) -> None:

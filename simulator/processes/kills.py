@@ -6,7 +6,6 @@ Exit codes: 0 every promise was kept, 1 one was broken, 2 wrong usage.
 from __future__ import annotations
 
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from gridtravel.gridcore.trips.itineraries import TripState
-from gridtravel.gridio.cli_frame import JsonOption, print_json
+from gridtravel.gridio.cli_frame import JsonOption
+from gridtravel.gridio.terminal.text import print_json, say_all, tell, tell_all
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,21 +65,17 @@ def kills(
     """Kill, stop, starve and set back real daemons and laptops, and check every promise."""
     import asyncio
 
-    from rich.console import Console
+    from gridtravel.gridio.terminal.console import TerminalConsole
 
-    def tell(text: str) -> None:
-        if not as_json:
-            sys.stderr.write(f"{text}\n")
-
-    report = asyncio.run(_play(seed, range(first, first + rounds), keep, tell))
+    report = asyncio.run(
+        _play(seed, range(first, first + rounds), keep, (lambda _: None) if as_json else tell)
+    )
     if as_json:
         print_json(as_object(report))
     else:
-        Console().print(as_table(report))
-        for line in _notes(report):
-            Console().print(line, highlight=False)
-    for violation in report.broken:
-        sys.stderr.write(f"{violation}\n")
+        TerminalConsole().print(as_table(report))
+        say_all(_notes(report))
+    tell_all(map(str, report.broken))
     if report.broken:
         raise typer.Exit(1)
 

@@ -31,6 +31,7 @@ from gridtravel.gridio.journal.contract import Record
 from gridtravel.gridio.journal.file import AppendJournal
 from gridtravel.gridio.journal.progress import WriteProgress, WriteTicket
 from gridtravel.gridio.journal.sqlite import SqliteJournal
+from gridtravel.gridio.terminal.text import flush, say
 
 FATE_VARIABLE: Final = "GURLAB_FATE"
 """Path of the file that tells at which write to die."""
@@ -192,8 +193,7 @@ def serve_laptops() -> None:
             code = 1
             try:
                 code = run_command(json.loads(line))
-                sys.stdout.flush()
-                sys.stderr.flush()
+                flush()
             finally:
                 os._exit(code)
         _tell(pid)
@@ -202,8 +202,7 @@ def serve_laptops() -> None:
 
 
 def _tell(number: int) -> None:
-    sys.stdout.write(f"{number}\n")
-    sys.stdout.flush()
+    say(str(number))
 
 
 if __name__ == "__main__":

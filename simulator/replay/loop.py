@@ -56,6 +56,19 @@ def policy(name: str) -> SchedulerConfig:
     return SchedulerConfig(order=chosen.order, backfill=chosen.backfill)
 
 
+def policy_for_log(name: str) -> SchedulerConfig:
+    """The same, for the jobs of a log; ``InputError`` where they give the policy nothing to go by,
+    and it would silently be another.
+    """
+    config = policy(name)
+    if config.order.needs_deadlines:
+        raise InputError(
+            f"{name}: the jobs of a workload log have no deadlines, so it would be fcfs",
+            hint="say fcfs, or sjf to serve the shortest first",
+        )
+    return config
+
+
 def replay(
     jobs: Sequence[TraceJob],
     procs: int,

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import enum
 import gzip
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.number_text import is_count, read_decimal
 
 SWF_FIELDS = 18
 LINE_LENGTH_MAX = 4096
@@ -150,7 +150,7 @@ def _processors_of(path: Path) -> int:
     header = read_header(path)
     for key in ("MaxProcs", "MaxNodes"):
         words = header.get(key, "").split()
-        if words and words[0].isdigit():
+        if words and is_count(words[0]):
             return int(words[0])
     raise InputError(f"{path}: the header does not say how many processors", hint="give --procs")
 
@@ -213,8 +213,12 @@ def _job(
     if len(words) != SWF_FIELDS:
         raise InputError(f"{path}, line {number}: {len(words)} fields where a job has {SWF_FIELDS}")
     try:
-        values = list(map(int, words))
+        # What int() takes beyond plain digits has one of these signs; half a million lines are
+        # too many to look at each word.
+        values = list(map(int, words)) if line.isascii() and "_" not in line else None
     except ValueError:
+        values = None
+    if values is None:
         values = _decimals(path, number, words)
     job_id, submit, run_s = values[0], values[1], values[3]
     if max(submit, run_s, values[8]) > SECONDS_MAX:
@@ -255,12 +259,9 @@ def _decimals(path: Path, number: int, words: list[str]) -> list[int]:
     values = []
     for position, word in enumerate(words, start=1):
         try:
-            value = float(word)
+            values.append(int(read_decimal(word)))
         except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
             raise InputError(
                 f"{path}, line {number}, field {position}: {word[:40]!r} is not a number"
-            )
-        values.append(int(value))
+            ) from None
     return values

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridio.terminal.text import say, tell
 
 
 def study(
@@ -26,9 +26,9 @@ def study(
     is_list: Annotated[bool, typer.Option("--list", help="Name the studies and stop.")] = False,
 ) -> None:
     """Repeat a published study and compare what comes out with the paper (docs/studies.md)."""
-    from rich.console import Console
     from rich.table import Table
 
+    from gridtravel.gridio.terminal.console import TerminalConsole
     from gridtravel.simulator.studies.charts import require_charts
     from gridtravel.simulator.studies.logs import find_log
     from gridtravel.simulator.studies.registry import STUDIES, study_named
@@ -36,7 +36,7 @@ def study(
 
     if is_list:
         for each in STUDIES.values():
-            sys.stdout.write(f"{each.name:<24}{each.title}; log {each.log}\n")
+            say(f"{each.name:<24}{each.title}; log {each.log}")
         return
     if name is None or out is None:
         raise InputError("say which study and where to write", hint="gurlab study NAME --out DIR")
@@ -52,11 +52,10 @@ def study(
     table = Table("claim", "holds", title=f"{chosen.name}: {chosen.title}")
     for claim in claims:
         table.add_row(claim.claim, "yes" if claim.holds else "no")
-    Console().print(table)
-    sys.stdout.write(f"written to {out}\n")
+    TerminalConsole().print(table)
+    say(f"written to {out}")
 
 
 def _tell(what: str) -> None:
     """Progress, on standard error so that results can be piped."""
-    sys.stderr.write(f"{what} …\n")
-    sys.stderr.flush()
+    tell(f"{what} …")

@@ -11,6 +11,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.simulator.replay.swf import TraceJob, read_header
 
@@ -47,7 +48,7 @@ class SiteTime:
         header = read_header(path)
         words = header.get("UnixStartTime", "").split()
         name = header.get("TimeZoneString", "").strip()
-        if not words or not words[0].isdigit() or not name:
+        if not words or not is_count(words[0]) or not name:
             raise InputError(f"{path}: the header lacks UnixStartTime or TimeZoneString")
         try:
             return cls(origin=int(words[0]), zone=ZoneInfo(name))

@@ -25,7 +25,9 @@ from gridtravel.gridcore.booking.summarising import summarise
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.capacity.ladders import SlotLadder
 from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.ports import CalendarPort, ClassDescription, SiteDescription
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.gridio.sites.publishing import COALESCE_S, CalendarPublisher
 from gridtravel.gridio.system.clock import Clock
@@ -133,7 +135,9 @@ class _TreePort:
         now = self._site.clock.now()
         return [self._site.calendar.inquire(each, now) for each in requests]
 
-    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
+    async def reserve(
+        self, request: ReservationRequest, *, ttl_s: int, job: HeldJob | None = None
+    ) -> Reservation | Decline:
         site = self._site
         answer, events = site.calendar.decide_reserve(
             request, self._caller.owner, ttl_s, site.clock.now()
@@ -143,7 +147,9 @@ class _TreePort:
             return replace(answer, summary=site.summary())
         return answer
 
-    async def commit(self, reservation_id: str) -> Reservation | Decline:
+    async def commit(
+        self, reservation_id: str, *, manifest: Manifest = NO_CONTACTS
+    ) -> Reservation | Decline:
         site = self._site
         answer, events = site.calendar.decide_commit(
             reservation_id, self._caller.owner, site.clock.now()

@@ -8,7 +8,8 @@ import asyncio
 import os
 import pwd
 import stat
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from gridtravel.agents.jobs.work_dirs import FILES_MAX, PATH_DEPTH_MAX, WorkDirs
 from gridtravel.gridcore.errors import ConflictError, GridError, InputError, NotFoundError
 from gridtravel.gridcore.ports import OutputChunk
+from gridtravel.local_sched.accounts.account_files import AccountFiles
 
 AREA = "lab.1"
 UID = 54_321
@@ -23,23 +25,33 @@ UID = 54_321
 
 
 @pytest.fixture
-def work_dirs(tmp_path: Path) -> WorkDirs:
+async def files() -> AsyncIterator[AccountFiles]:
+    """The way into folders of accounts."""
+    made = AccountFiles()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def work_dirs(tmp_path: Path, files: AccountFiles) -> WorkDirs:
     """Areas of tasks that run as the daemon, with one area made."""
-    made = WorkDirs(tmp_path / "areas", owned_by_login=False)
+    made = WorkDirs(tmp_path / "areas", owned_by_login=False, files=files)
     made.folder(AREA, "ada")
     return made
 
 
 @pytest.fixture
-def adas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkDirs:
+def adas(files: AccountFiles, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkDirs]:
     """Areas of tasks that run as their owners' logins, with one of ada's made."""
     if os.geteuid() != 0:
-        pytest.skip("NOT TESTED: areas that belong to logins. It takes root to hand files over")
+        pytest.skip("NOT TESTED: areas that belong to logins. It takes root to hand folders over")
     entry = pwd.struct_passwd(("ada", "x", UID, UID, "", "/nonexistent", "/bin/sh"))
     monkeypatch.setattr("pwd.getpwnam", lambda name: {"ada": entry}[name])
-    made = WorkDirs(tmp_path / "areas", owned_by_login=True)
-    made.folder(AREA, "ada")
-    return made
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # which everybody may pass
+        Path(name).chmod(0o711)
+        made = WorkDirs(Path(name) / "areas", owned_by_login=True, files=files)
+        made.folder(AREA, "ada")
+        yield made
 
 
 async def _chunks(*contents: bytes, offset: int = 0) -> AsyncIterator[OutputChunk]:
@@ -156,20 +168,22 @@ async def test_what_is_no_file_is_not_read(work_dirs: WorkDirs) -> None:
 
 
 async def test_an_account_that_the_machine_does_not_have_is_a_fault_of_the_grid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, files: AccountFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A grid-mapfile may name anybody; the daemon must not end over it."""
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    work_dirs = WorkDirs(tmp_path / "areas", owned_by_login=True)
+    work_dirs = WorkDirs(tmp_path / "areas", owned_by_login=True, files=files)
     with pytest.raises(ConflictError, match="no such account"):
         work_dirs.folder(AREA, "no-such-login")
 
 
-async def test_a_folder_that_cannot_be_made_is_a_fault_of_the_grid(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_made_is_a_fault_of_the_grid(
+    tmp_path: Path, files: AccountFiles
+) -> None:
     """A full or broken disk refuses the job that needs the folder, and ends nothing else."""
     (tmp_path / "areas").write_text("in the way")
     with pytest.raises(GridError, match="cannot make a folder"):
-        WorkDirs(tmp_path / "areas", owned_by_login=False).folder(AREA, "ada")
+        WorkDirs(tmp_path / "areas", owned_by_login=False, files=files).folder(AREA, "ada")
     assert FILES_MAX > 1000
 
 

@@ -59,7 +59,7 @@ def test_json_is_one_object(ca: Path, tmp_path: Path) -> None:
         (["site", "{ca}", "sdsc", "--out", "{out}"], "would name no host"),
         (["site", "{ca}", "a/b", "--loopback", "--out", "{out}"], "cannot be the name of a site"),
         (["user", "{ca}", "kenneth", "--out", "{out}", "--hours", "0"], "cannot last 0 hours"),
-        (["user", "{ca}", "kenneth", "--out", "{out}", "--hours", "nan"], "cannot last nan hours"),
+        (["user", "{ca}", "kenneth", "--out", "{out}", "--hours", "nan"], "'nan' is not a number"),
         (["user", "{ca}", "kenneth", "--out", "{out}", "--account", "x"], "needs --grid-map"),
         (["user", "{ca}", "k", "--out", "{out}", "--grid-map", "{out}/m", "--account", "a b"],
          "no name of a login"),

@@ -75,6 +75,54 @@ def test_a_reservation_is_set_shown_changed_and_cancelled(scene: CatalinaScene) 
     assert scene.run("show-res").out == "no reservations\n"
 
 
+SAME_ID = ("--request-id", "mine-1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--nodes", "2", "--duration", "1h"],
+        ["--nodes", "2", "--duration", "1h", "--earliest-start", "+1h"],
+        ["--maxnodes", "9", "--duration", "1h", "--latest-end", "+3h"],
+        ["--nodes", "2", "--duration", "1h", "--earliest-start", "tomorrow 07:00"],
+        ["--nodes", "2", "--duration", "1h", "--earliest-start", "now", "--latest-end", "+2h"],
+    ],
+)
+def test_the_same_request_again_gets_the_same_answer(
+    scene: CatalinaScene, words: list[str]
+) -> None:
+    """An answer that was lost is asked for again, a second or an hour later, in the same words: it
+    names no new reservation, whatever "now" means by then. Other words under that id are refused.
+    """
+    first = scene.run("set-res", *words, *SAME_ID, "--json")
+    assert first.code == 0
+    for seconds in (1, 1800):
+        scene.pass_time(seconds)
+        again = scene.run("set-res", *words, *SAME_ID, "--json")
+        assert again.code == 0, again.err
+        told = [json.loads(each.out) for each in (first, again)]
+        assert [each["reservation"] for each in told] == ["lab.1"] * 2
+        assert told[0]["start"] == told[1]["start"]
+        assert told[0]["end"] == told[1]["end"]
+    assert len(scene.site.calendar.reservations) == 1
+    other = scene.run("set-res", "--nodes", "1", "--duration", "1h", *SAME_ID)
+    assert other.code == 2
+    assert "used for another request" in other.err
+    hours = scene.run("set-res", "--nodes", "2", "--duration", "2h", *SAME_ID)
+    assert hours.code == 2
+
+
+def test_the_same_change_again_gets_the_same_answer(scene: CatalinaScene) -> None:
+    """Also of modify-res, when the change has been made."""
+    scene.run("set-res", "--nodes", "2", "--duration", "1h", "--earliest-start", "+1h")
+    words = ["modify-res", "lab.1", "--earliest-start", "+2h", "--duration", "30m", *SAME_ID]
+    first = json.loads(scene.run(*words, "--json").out)
+    scene.pass_time(60)
+    again = scene.run(*words, "--json")
+    assert again.code == 0, again.err
+    assert json.loads(again.out)["start"] == first["start"]
+
+
 def test_the_same_in_the_originals_words(scene: CatalinaScene) -> None:
     """As a subcommand and through a link of that name."""
     words = ["--maxnodes", "9", "--duration", "3600", "--earliest_start", "12:00_11/09/2004"]

@@ -115,22 +115,21 @@ def test_a_missing_argument_is_of_its_command() -> None:
     [
         (InputError("no", hint="say yes"), "say yes"),
         (InputError("no"), "see: prog fail --help"),
-        (NotFoundError("no"), "see: prog fail --help"),
+        (NotFoundError("no", hint=""), "see: prog fail --help"),
         (UnavailableError("no"), "try again later"),
-        (NotAuthorisedError("no"), "ask whoever runs the site"),
-        (ConflictError("no"), None),
+        (NotAuthorisedError("no", hint=""), "ask whoever runs the site"),
+        (ConflictError("no", hint=""), "ask whoever runs the site"),
     ],
 )
-def test_a_fault(fault: GridError, second: str | None) -> None:
-    """Its line, what helps, and its exit code; for scripts its own words alone."""
+def test_a_fault(fault: GridError, second: str) -> None:
+    """Its line, always one with what helps, and its exit code; for scripts the same."""
     plain = CliRunner().invoke(failing(fault), ["fail", "x"])
-    below = f"  {second}\n" if second else ""
     assert (plain.exit_code, plain.stdout) == (fault.exit_code, "")
-    assert plain.stderr == f"prog: no\n{below}"
+    assert plain.stderr == f"prog: no\n  {second}\n"
     for_scripts = CliRunner().invoke(failing(fault), ["fail", "x", "--json"])
     assert for_scripts.stderr == plain.stderr
     assert json.loads(for_scripts.stdout) == {
-        "error": {"message": "no", "hint": fault.hint, "exit_code": fault.exit_code}
+        "error": {"message": "no", "hint": fault.next_step, "exit_code": fault.exit_code}
     }
 
 

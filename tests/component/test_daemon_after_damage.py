@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from gridtravel.agents import daemon
+from gridtravel.agents.config.checks import JOURNAL_FILE
 from gridtravel.agents.config.site_file import load_site_config
-from gridtravel.agents.daemon import JOURNAL_FILE, run_agent
+from gridtravel.agents.daemon import run_agent
 from gridtravel.agents.node_agent import NodeAgent
 from gridtravel.gridcore.booking.reservations import Reservation
 from gridtravel.gridcore.callers import Caller

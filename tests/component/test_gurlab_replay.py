@@ -57,6 +57,8 @@ def test_policies_side_by_side(
     ("arguments", "expected"),
     [
         (["--policy", "magic"], "known: fcfs"),
+        (["--policy", "easy,edf"], "no deadlines"),
+        (["--policy", "named-edf"], "no deadlines"),
         (["--ties", "coin"], "known: sequential, ends-first, batch"),
         (["--limit", "0"], "at least 1"),
         (["--gantt-jobs", "9-1"], "FIRST-LAST"),

@@ -14,8 +14,9 @@ from gridtravel.gridio.trust.gridmap import GridMap, write_grid_map
 from gridtravel.manager import daemon
 from gridtravel.manager.book.events import HoldsAsked, Part
 from gridtravel.manager.calendar_manager import CalendarManager
+from gridtravel.manager.checks import JOURNAL_FILE
 from gridtravel.manager.config import load_manager_config
-from gridtravel.manager.daemon import JOURNAL_FILE, run_manager
+from gridtravel.manager.daemon import run_manager
 from tests.support.certificate_scenes import an_authority
 
 CONFIG = """

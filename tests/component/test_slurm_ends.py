@@ -10,6 +10,7 @@ import pytest
 
 from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.resource_managers.base import EndReason, Launch
 from gridtravel.local_sched.resource_managers.slurm import SlurmResourceManager
 from gridtravel.local_sched.resource_managers.slurm_commands import SlurmCommands
@@ -68,7 +69,11 @@ class Site:
     def opened(self) -> SlurmResourceManager:
         """A daemon's back end."""
         return SlurmResourceManager(
-            root=self.root, clock=SystemClock(), nodes=NODES, commands=self.slurm
+            files=AccountFiles(),
+            root=self.root,
+            clock=SystemClock(),
+            nodes=NODES,
+            commands=self.slurm,
         )
 
     async def launch(self, job_id: str) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from gridtravel.agents.config.state_folder import check_logins, make_state_folder
 from gridtravel.gridcore.errors import InputError
-from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs
+from gridtravel.local_sched.accounts.account_files import AccountFiles
+from gridtravel.local_sched.accounts.run_accounts import RunAs
 
 NOT_ROOT = 54_321
 
@@ -59,22 +60,27 @@ def test_a_folder_of_an_older_daemon_is_opened_and_its_book_is_not(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("service")
-def test_where_all_tasks_are_the_daemons_the_folder_is_too(tmp_path: Path) -> None:
+async def test_where_all_tasks_are_the_daemons_the_folder_is_too(tmp_path: Path) -> None:
     """Nobody has to pass, so nobody may; and no login can be in the way."""
     make_state_folder(tmp_path / "state", RunAs.DAEMON, "agent.journal")
     assert mode(tmp_path / "state") == 0o700
-    assert check_logins(tmp_path / "state", RunAs.DAEMON, ["no-such-login"]) == []
+    assert (
+        await check_logins(tmp_path / "state", RunAs.DAEMON, ["no-such-login"], AccountFiles())
+        == []
+    )
 
 
-def test_a_daemon_without_privilege_says_whose_jobs_it_cannot_run(
+async def test_a_daemon_without_privilege_says_whose_jobs_it_cannot_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At its start, not when the first job has waited for hours. Its own user's it can."""
     monkeypatch.setattr("os.geteuid", lambda: NOT_ROOT)
-    notes = check_logins(tmp_path / "state", RunAs.LOGIN, ["no-such-login"])
+    notes = await check_logins(tmp_path / "state", RunAs.LOGIN, ["no-such-login"], AccountFiles())
     assert notes == ["jobs of no-such-login fail: this machine has no such account"]
     with pytest.raises(InputError, match="cannot start tasks as 'root'"):
-        check_logins(tmp_path / "state", RunAs.LOGIN, ["no-such-login", "root"])
+        await check_logins(
+            tmp_path / "state", RunAs.LOGIN, ["no-such-login", "root"], AccountFiles()
+        )
     own = pwd.getpwuid(os.getuid()).pw_name
     monkeypatch.undo()
-    assert check_logins(tmp_path / "state", RunAs.LOGIN, [own]) == []
+    assert await check_logins(tmp_path / "state", RunAs.LOGIN, [own], AccountFiles()) == []

@@ -66,7 +66,7 @@ async def test_job_from_queue_to_end(world: BatchWorld, engine: FakeGridEngine) 
 
 async def test_job_knows_its_reservation(world: BatchWorld, engine: FakeGridEngine) -> None:
     """The variables of docs/leg-environment.md are there; what is staged lies in the working
-    folder, and what is left there comes home. The user's own GRID_ names are not passed on.
+    folder, and what is left there comes home. A user's own GRID_ names are refused.
     """
     site = world.connection.site
     hold = await world.held("r1")
@@ -76,9 +76,10 @@ async def test_job_knows_its_reservation(world: BatchWorld, engine: FakeGridEngi
         'cat "in/a b" > out; printf "%s %s %s" "$GRID_NODES" "$GRID_NODELIST" "$GRID_SITE" >> out\n'
         'printf " %s %s" "$GRID_START" "$GRID_RESERVATION" >> out; exit 3\n'
     )
-    job = await site.submit(
-        a_spec(hold.reservation_id, argv=(), script=script, environment=(("GRID_SITE", "liar"),))
-    )
+    liar = a_spec(hold.reservation_id, argv=("true",), environment=(("GRID_SITE", "liar"),))
+    with pytest.raises(InputError, match="set by the site"):
+        await site.submit(liar)
+    job = await site.submit(a_spec(hold.reservation_id, argv=(), script=script))
     assert isinstance(job, JobView)
     engine.run_jobs()
     (view,) = await site.jobs(job_ids=[job.job_id])

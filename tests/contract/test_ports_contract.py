@@ -206,11 +206,11 @@ async def test_subscription(world: World) -> None:
         ("conflict", ConflictError, "the book says otherwise", "look again"),
         ("unavailable", UnavailableError, "the children are out", "wait"),
         ("input", InputError, "no such question é", "ask another"),
-        ("missing", NotFoundError, "nothing of that name", None),
+        ("missing", NotFoundError, "nothing of that name", ""),
     ],
 )
 async def test_faults_keep_class_words_and_hint(
-    world: World, question: str, kind: type[GridError], words: str, hint: str | None
+    world: World, question: str, kind: type[GridError], words: str, hint: str
 ) -> None:
     """A fault arrives as what it was raised as."""
     with pytest.raises(kind) as caught:

@@ -38,7 +38,7 @@ async def connection(
     made: SiteConnection
     if request.param == "ssh":
         user: SshUser = request.getfixturevalue("ssh_user")
-        made = user.connect(grid.folder.site("beta") / "state" / "agent.sock")
+        made = user.connect(grid.folder.site("beta") / "state" / "agent.sock", site="beta")
     else:
         credential = load_credential(grid.folder.user("ada") / "credential")
         made = GrpcSite(grid.endpoint("beta"), credential, site="beta")

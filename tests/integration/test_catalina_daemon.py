@@ -66,7 +66,7 @@ run_as = "daemon"
 """
 
 AS_NOBODY = """
-import contextlib, io, json, os, sys
+import contextlib, io, json, os, shlex, sys
 from gridtravel.local_sched.catalina.main import run_command
 
 def said(words):

@@ -13,7 +13,8 @@ import pytest
 from gridtravel.gridcore.errors import ConflictError, UnavailableError
 from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
 from gridtravel.gridio.sites.connections import SiteConnection
-from gridtravel.travel_agent.running.staging import checksum_of, receive_file, send_file
+from gridtravel.travel_agent.local_files import checksum_of
+from gridtravel.travel_agent.running.staging import receive_file, send_file
 from tests.support.file_areas import an_area
 from tests.support.grid_world import GridWorld
 from tests.support.sshd_world import SshUser
@@ -133,7 +134,7 @@ async def test_interrupted_ssh_connection(
     """Every connection of the server is killed in the middle, in each direction: it goes on behind
     what has arrived, and the whole is unharmed.
     """
-    connection = ssh_user.connect(grid.folder.site("beta") / "state" / "agent.sock")
+    connection = ssh_user.connect(grid.folder.site("beta") / "state" / "agent.sock", site="beta")
     area = await an_area(connection, grid)
     port = Trouble(connection.site, break_the_way=ssh_user.sshd.kill_connections, breaks=2)
     assert await send_file(port.files, area, source, "in.dat")

@@ -14,8 +14,8 @@ from gridtravel.gridcore.errors import (
     UnavailableError,
 )
 from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
-from gridtravel.gridio.rpc.server.front_door import LocalSocket, login_of_uid
 from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket, login_of_uid
 from gridtravel.gridio.sites.connections import IdentityNotProvenError
 from tests.support.rpc_scenes import Scene, a_scene, identify_by_map, refused
 

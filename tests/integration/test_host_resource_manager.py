@@ -17,6 +17,8 @@ import pytest
 
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError
 from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.local_sched.accounts.account_files import AccountFiles
+from gridtravel.local_sched.accounts.run_accounts import RunAs, resolve_account
 from gridtravel.local_sched.resource_managers.base import (
     EndReason,
     Launch,
@@ -27,7 +29,6 @@ from gridtravel.local_sched.resource_managers.base import (
 from gridtravel.local_sched.resource_managers.cpu_share import CgroupShares, CpuShareKind, detect
 from gridtravel.local_sched.resource_managers.host import HostResourceManager
 from gridtravel.local_sched.resource_managers.supervised.processes import process_stat
-from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAs, resolve_account
 from tests.support.host_tasks import command, numbers_in, run, script, text_of, until
 from tests.support.resource_manager_worlds import PATIENCE_S, HostWorld, Listener, read_all
 
@@ -51,12 +52,14 @@ def groups_of(pid: int) -> str:
 async def test_the_environment_holds_only_what_was_given(
     world: HostWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of the daemon's environment reaches a task; the order's variables win."""
+    """Nothing of the daemon's environment reaches a task; the order's variables win, and what only
+    the site may say wins over them.
+    """
     monkeypatch.setenv("SECRET_OF_THE_DAEMON", "leaked")
     monkeypatch.setenv("TERM", "xterm")
     order = replace(
         command("j1", "env"),
-        environment={"LANG": "C", "TRIP": "t 1"},
+        environment={"LANG": "C", "TRIP": "t 1", "GRID_JOB": "j2", "GRID_NODELIST": "n9"},
         node_names=("n1", "n2"),
     )
     await run(world, order)
@@ -235,6 +238,7 @@ async def test_a_demonstration_runs_everybody_as_the_daemon(tmp_path: Path) -> N
         root=tmp_path,
         clock=SystemClock(),
         nodes=(NodeDescription(name="n-1"),),
+        files=AccountFiles(),
         run_as=RunAs.DAEMON,
     )
     await manager.launch(
@@ -282,7 +286,8 @@ def open_root() -> Iterator[Path]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start tasks of other accounts")
 async def test_root_runs_a_task_as_its_owner(open_root: Path) -> None:
     """As root: user, group and groups are given up before anything of the task runs."""
-    manager = HostResourceManager(root=open_root / "r", clock=SystemClock(), nodes=())
+    files = AccountFiles()
+    manager = HostResourceManager(root=open_root / "r", clock=SystemClock(), nodes=(), files=files)
     nobody = pwd.getpwnam("nobody")
     text = f"id -u; id -g; id -G; ls {open_root}/r/control || echo closed; pwd"
     await manager.launch(Launch(job_id="j1", login="nobody", script=text))
@@ -294,6 +299,7 @@ async def test_root_runs_a_task_as_its_owner(open_root: Path) -> None:
     assert lines[3:] == ["closed", str(manager.sandbox("j1"))]
     assert manager.output_path("j1", OutputStream.STDOUT).stat().st_uid == nobody.pw_uid
     await manager.close()
+    files.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another account first")

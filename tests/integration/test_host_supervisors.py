@@ -28,10 +28,13 @@ from pathlib import Path
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.local_sched.resource_managers.base import Launch
 from gridtravel.local_sched.resource_managers.cpu_share import CgroupShares, CpuShareKind, detect
+from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.resource_managers.host import HostResourceManager
 
 async def main():
-    manager = HostResourceManager(root=Path(sys.argv[1]), clock=SystemClock(), nodes=())
+    manager = HostResourceManager(
+        root=Path(sys.argv[1]), clock=SystemClock(), nodes=(), files=AccountFiles()
+    )
     await manager.recover()
     for order in json.loads(sys.argv[2]):
         await manager.launch(Launch(login=sys.argv[3], **order))

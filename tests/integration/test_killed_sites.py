@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridtravel.agents.daemon import JOURNAL_FILE
+from gridtravel.agents.config.checks import JOURNAL_FILE
 from gridtravel.agents.journal.events import CODEC
 from gridtravel.gridcore.booking.calendar_events import ReservationChanged
 from gridtravel.gridcore.booking.reservations import ReservationEvent, ReservationState

@@ -152,5 +152,7 @@ def test_a_manager_needs_a_managers_certificate(tree: Tree, tmp_path: Path) -> N
         check=False,
     )
     assert done.returncode == 2
-    assert "gurd: the certificate of /O=grid/OU=sites/CN=alpha is not that" in done.stderr
-    assert "gurd ca manager north" in done.stderr
+    assert "manager.credential: the certificate of /O=grid/OU=sites/CN=alpha is not that" in (
+        done.stderr
+    )
+    assert "gurd ca manager DIR north" in done.stderr

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from gridtravel.agents.daemon import JOURNAL_FILE
+from gridtravel.agents.config.checks import JOURNAL_FILE
 from gridtravel.gridcore.errors import GridError, InputError, NotAuthorisedError, NotFoundError
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
 from gridtravel.gridcore.ports import OutputChunk, SitePort
+from gridtravel.gridio.trust.gridmap import GridMap, grid_map_entry, write_grid_map
 from tests.support.gur_runner import PATIENCE_S
+from tests.support.host_tasks import until
 from tests.support.login_world import SITE, LoginSite, login_site
 
 pytestmark = pytest.mark.integration
@@ -233,3 +235,61 @@ def test_a_group_that_may_pass_is_let_in(site: LoginSite) -> None:
     finally:
         above.chmod(0o711)
         os.chown(above, 0, 0)
+
+
+async def test_a_login_that_sighup_adds_must_be_able_to_work_here(site: LoginSite) -> None:
+    """One that may not pass the state folder is not taken, the map before stays in force, and the
+    log says who and what to do; once the folder is open the map is taken.
+    """
+    above, mapfile = site.root / "site", site.root / "site" / "grid-mapfile"
+    entries = {
+        user: grid_map_entry(site.credentials[user].subject, [site.accounts[user].pw_name])
+        for user in site.accounts
+    }
+    os.chown(above, 0, site.accounts["ada"].pw_gid)
+    above.chmod(0o710)
+    try:
+        write_grid_map(mapfile, GridMap([entries["ada"]]))
+        await _heard(site, "was read again")
+        assert await _is_served(site, "ada")
+        assert not await _is_served(site, "grace")
+        write_grid_map(mapfile, GridMap(list(entries.values())))
+        said = await _heard(site, "is not taken")
+        assert f"{site.accounts['grace'].pw_name} may not pass {above}" in said
+        assert await _is_served(site, "ada")
+        assert not await _is_served(site, "grace")
+        above.chmod(0o711)
+        await _heard(site, "was read again")
+        assert await _is_served(site, "grace")
+    finally:
+        above.chmod(0o711)
+        os.chown(above, 0, 0)
+
+
+async def _heard(site: LoginSite, word: str) -> str:
+    """Have the grid-mapfile read again; what the daemon then says of it."""
+    before = len(site.log)
+    assert site.daemon is not None
+    site.daemon.send_signal(signal.SIGHUP)
+    await until(lambda: word in site.log[before:])
+    return site.log[before:]
+
+
+async def _is_served(site: LoginSite, user: str) -> bool:
+    """Whether a user may have jobs there."""
+    connection = site.connect(user)
+    try:
+        spec = JobSpec(
+            request_id=f"{user}-{len(site.log)}",
+            name="try",
+            account="default",
+            nodes=1,
+            limit_s=60,
+            argv=("true",),
+        )
+        await connection.site.submit(spec)
+    except NotAuthorisedError:
+        return False
+    finally:
+        await connection.close()
+    return True

@@ -94,8 +94,11 @@ def test_named_nodes_are_kept_free(lab: Lab) -> None:
     """A long job gets other nodes, a short one may have these; what is in the way is named; nobody
     forgets any of it.
     """
-    made = lab.catalina("reserve-nodes", "thin-0,thin-1", "--start", "+1h", "--duration", "1h")
+    order = ("reserve-nodes", "thin-0,thin-1", "--start", "+1h", "--duration", "1h")
+    made = lab.catalina(*order, "--request-id", "drain-1")
     assert made.code == 0, made
+    again = lab.catalina(*order, "--request-id", "drain-1")
+    assert again.out.split()[1:6] == made.out.split()[1:6], "said again it is the same"
     assert "thin-0, thin-1" in made.out
     key = made.out.split()[1]
     long, short = sleeper(lab, 2, "90m"), sleeper(lab, 2, "30m")

@@ -14,6 +14,7 @@ import pytest
 
 from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.resource_managers.base import EndReason, OutputStream, TaskEventKind
 from gridtravel.local_sched.resource_managers.slurm import SLURM_JOB, SlurmResourceManager
 from gridtravel.local_sched.resource_managers.slurm_commands import SlurmCommands
@@ -163,10 +164,15 @@ async def test_names_and_absence(tmp_path: Path) -> None:
             clock=SystemClock(),
             nodes=NODES,
             commands=commands,
+            files=AccountFiles(),
             slurm_names={"n1": "x", "n2": "x"},
         )
     manager = SlurmResourceManager(
-        root=tmp_path / "b", clock=SystemClock(), nodes=NODES, commands=commands
+        root=tmp_path / "b",
+        clock=SystemClock(),
+        nodes=NODES,
+        commands=commands,
+        files=AccountFiles(),
     )
     with pytest.raises(UnavailableError):
         await manager.recover()

@@ -89,5 +89,5 @@ def test_every_node_has_a_name(grid: GridWorld, tmp_path: Path) -> None:
     config.write_text(
         '[site]\nname = "lab"\n[[classes]]\nname = "a"\nnodes = 3\n[slurm]\nnodes = ["n1"]\n'
     )
-    with pytest.raises(InputError, match="names 1 nodes, the classes have 3"):
+    with pytest.raises(InputError, match=r"slurm\.nodes: 1 nodes are named, the classes have 3"):
         load_site_config(config)

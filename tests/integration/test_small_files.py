@@ -9,8 +9,9 @@ import pytest
 
 from gridtravel.gridcore.jobs.tasks import StagedFile
 from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.travel_agent.local_files import files_of
 from gridtravel.travel_agent.news import News, Step
-from gridtravel.travel_agent.running.staging import fetch_all, files_of, plan_fetch, send_all
+from gridtravel.travel_agent.running.staging import fetch_all, plan_fetch, send_all
 from tests.support.file_areas import an_area
 from tests.support.grid_world import GridWorld
 

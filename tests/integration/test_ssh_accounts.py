@@ -19,8 +19,8 @@ from typing import Final
 import pytest
 
 from gridtravel.gridcore.errors import NotAuthorisedError
-from gridtravel.gridio.rpc.server.front_door import LocalSocket
 from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.system.clock import SystemClock
 from tests.support.fake_services import FakeSite
 from tests.support.ssh_scenes import identify_login

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from gridtravel.gridcore.errors import GridError, NotAuthorisedError, UnavailableError
-from gridtravel.gridio.rpc.server.front_door import LocalSocket
 from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.sites.connections import IdentityNotProvenError, UnreachableError
 from gridtravel.gridio.ssh.far_end import start_bridge
 from gridtravel.gridio.ssh.known_hosts import HostKeyChangedError, HostKeyUnknownError

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gridtravel.gridcore.errors import GridError, UnavailableError
-from gridtravel.gridio.rpc.server.front_door import LocalSocket
 from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.sites.connections import IdentityNotProvenError
 from gridtravel.gridio.ssh.login import Login
 from gridtravel.gridio.ssh.prompting import Prompt, Prompter

@@ -23,11 +23,14 @@ from gridtravel.gridcore.booking.summaries import (
     ClassSummary,
     SummarySlot,
 )
-from gridtravel.gridcore.jobs.handovers import HandedFile, Handover
+from gridtravel.gridcore.jobs.handovers import HandedFile, Handover, HandoverGrant
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
+from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import Companion, JobSpec, JobState, JobView
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import InputWay, Leg, LegState, Transport
+from gridtravel.gridcore.trips.manifests import Manifest
 from gridtravel.gridcore.trips.trip_consensus import AcceptorState, Ballot, Outcome, Vote
 
 NOW: Final = 1_900_000_000
@@ -95,6 +98,7 @@ RESERVATION: Final = Reservation(
         ),
     ),
     granted_by="world",
+    job_id="17.alpha",
 )
 LEAST_RESERVATION: Final = Reservation(
     reservation_id="alpha.8",
@@ -137,6 +141,18 @@ SPEC: Final = JobSpec(
     leg_after="picture",
     handover=HANDOVER,
 )
+INPUT: Final = InputFile(path="in/field.dat", size_bytes=40, sha256="0a" * 32)
+HELD_JOB: Final = HeldJob(
+    spec=replace(
+        SPEC,
+        reservation_id="",
+        companions=(Companion(leg="air", site="beta", nodes=2),),
+        inputs=(INPUT,),
+        relayed_from="mesh",
+        gives=HandoverGrant(leg="picture", site="beta", paths=("out",)),
+    )
+)
+MANIFEST: Final = Manifest(contacts=(("air", "10.0.1.9:21002"), ("ocean", "10.0.0.9:21001")))
 RACING_SPEC: Final = JobSpec(
     request_id="run-2:beta:job",
     name="copy",
@@ -180,7 +196,7 @@ VOTED: Final = AcceptorState(
 )
 VOTED_YES: Final = AcceptorState(
     instance=f"{TRIP_ID}/2",
-    vote=Vote(ballot=Ballot(0), outcome=Outcome.COMMIT),
+    vote=Vote(ballot=Ballot(0), outcome=Outcome.COMMIT, manifest=MANIFEST),
     keep_until=NOW,
 )
 NOT_VOTED: Final = AcceptorState(instance=f"{TRIP_ID}/1")

@@ -41,6 +41,7 @@ from gridtravel.gridio.system.clock import Clock, SystemClock
 from gridtravel.gridio.system.ids import RandomIds, SeededIds
 from gridtravel.gridio.system.notify import RecordingNotifier
 from gridtravel.gridio.trust.cards import SharedKeyCards
+from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.catalina import shell
 from gridtravel.local_sched.catalina.session import Session, session_on
 from gridtravel.local_sched.reservations.user_reservations import (
@@ -147,7 +148,7 @@ def built_agent(
             resource_manager=SimulatedResourceManager(machine=machine, nodes=nodes),
             clock=clock,
             port_pool=PortPool(f"10.0.0.{len(name)}", range(21_000, 21_100)),
-            work_dirs=WorkDirs(folder, owned_by_login=False),
+            work_dirs=WorkDirs(folder, owned_by_login=False, files=AccountFiles()),
             ladder=LADDER,
             published_horizon_s=PUBLISHED_S,
             time_zone=ZONES[name],

@@ -13,7 +13,10 @@ from gridtravel.agents.journal.events import (
     AcceptorsForgotten,
     AccessGiven,
     HandoverDone,
+    HeldJobKept,
     HookBegun,
+    InputArrived,
+    InputsNamed,
     JobAccepted,
     JobBoosted,
     JobBound,
@@ -23,6 +26,7 @@ from gridtravel.agents.journal.events import (
     JobRequeued,
     JobResized,
     JobRunning,
+    JobSpecChanged,
     JobStarting,
     ModeChanged,
     NodeChanged,
@@ -139,6 +143,18 @@ AGENT: Final[tuple[object, ...]] = (
     JobAccepted(job_id="17.alpha", owner="ada", spec=some.SPEC, at=NOW, class_name="thin"),
     JobAccepted(job_id="18.alpha", owner="ada", spec=some.RACING_SPEC, at=NOW),
     JobAccepted(job_id="19.alpha", owner="ada", spec=some.LEAST_SPEC, at=NOW),
+    HeldJobKept(reservation_id="alpha.7", job=some.HELD_JOB),
+    JobAccepted(
+        job_id="20.alpha",
+        owner="ada",
+        spec=some.SPEC,
+        at=NOW,
+        class_name="thin",
+        came_with_hold=True,
+    ),
+    JobSpecChanged(job_id="20.alpha", spec=some.SPEC),
+    InputsNamed(job_id="20.alpha", inputs=(some.INPUT,)),
+    InputArrived(reservation_id="alpha.7", path=some.INPUT.path, sha256=some.INPUT.sha256),
     JobStarting(
         job_id="17.alpha",
         at=NOW,
@@ -153,6 +169,14 @@ AGENT: Final[tuple[object, ...]] = (
         for state in JobState
     ),
     JobOver(job_id="17.alpha", at=NOW, state=JobState.CANCELLED, exit_code=None, reason=""),
+    JobOver(
+        job_id="17.alpha",
+        at=NOW,
+        state=JobState.COMPLETED,
+        exit_code=0,
+        reason="",
+        ended_at=NOW - 60,
+    ),
     *(
         JobOnFailedNode(job_id="17.alpha", node_name="thin-0", rule=rule, at=NOW)
         for rule in NodeFailureRule
@@ -208,7 +232,12 @@ MANAGER: Final[tuple[object, ...]] = (
 )
 
 TRIPS: Final[tuple[object, ...]] = (
-    TripOpened(trip_id=some.TRIP_ID, name="weather \u00e9", metajob_json='{"name": "weather"}'),
+    TripOpened(
+        trip_id=some.TRIP_ID,
+        name="weather \u00e9",
+        metajob_json='{"name": "weather"}',
+        base="/home/ada/work",
+    ),
     ProbesAsked(legs=(ASKED,)),
     ProbesAsked(legs=()),
     HoldsAsked(attempt=3, legs=(ASKED,)),
@@ -221,7 +250,9 @@ TRIPS: Final[tuple[object, ...]] = (
     *(TripBooked(legs=(replace(some.LEG, transport=way),)) for way in Transport),
     FilesSent(leg="ocean", reservation_id="alpha.7"),
     JobSubmitted(leg="ocean", job_id="17.alpha"),
-    AmendmentOpened(metajob_json='{"name": "weather"}', reason="so many nodes"),
+    AmendmentOpened(
+        metajob_json='{"name": "weather"}', reason="so many nodes", base="/home/ada/work"
+    ),
     AmendmentDecided(attempt=4, legs=(some.LEG,), acceptors=some.ACCEPTORS),
     AmendmentDecided(attempt=4, legs=(some.LEG,)),
     TripAmended(legs=(some.LEG,), dropped=(some.LEAST_LEG,)),

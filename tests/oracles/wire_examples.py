@@ -21,6 +21,7 @@ from gridtravel.gridcore.errors import (
 )
 from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.ports import ClassDescription, FileStatus, OutputChunk, SiteDescription
+from gridtravel.gridcore.trips.manifests import Manifest
 from gridtravel.gridcore.trips.trip_consensus import (
     AcceptorAnswer,
     Ballot,
@@ -144,18 +145,30 @@ CASES: Final = (
         what="a hold",
         verb="reserve",
         words=(some.REQUEST,),
-        named={"ttl_s": 30},
+        named={"ttl_s": 30, "job": some.HELD_JOB},
         answer=some.RESERVATION,
     ),
     Case(
         what="a refusal",
         verb="reserve",
         words=(some.LEAST_REQUEST,),
-        named={"ttl_s": 0},
+        named={"ttl_s": 0, "job": None},
         answer=some.DECLINE,
     ),
-    Case(what="granted", verb="commit", words=("alpha.7",), answer=some.LEAST_RESERVATION),
-    Case(what="refused", verb="commit", words=("alpha.7",), answer=some.LEAST_DECLINE),
+    Case(
+        what="granted",
+        verb="commit",
+        words=("alpha.7",),
+        named={"manifest": some.MANIFEST},
+        answer=some.LEAST_RESERVATION,
+    ),
+    Case(
+        what="refused",
+        verb="commit",
+        words=("alpha.7",),
+        named={"manifest": Manifest()},
+        answer=some.LEAST_DECLINE,
+    ),
     Case(what="by reservation", verb="release", words=("alpha.7",)),
     Case(what="by request", verb="release_request", words=("run-1:ocean",)),
     Case(
@@ -185,13 +198,18 @@ CASES: Final = (
         what="the traveller's first",
         verb="vote",
         words=(
-            VoteQuestion(instance=f"{some.TRIP_ID}/1", phase=Phase.ACCEPT, outcome=Outcome.COMMIT),
+            VoteQuestion(
+                instance=f"{some.TRIP_ID}/1",
+                phase=Phase.ACCEPT,
+                outcome=Outcome.COMMIT,
+                manifest=some.MANIFEST,
+            ),
         ),
         answer=AcceptorAnswer(
             acceptor="alpha",
             is_granted=False,
             promised=Ballot(0),
-            vote=Vote(ballot=Ballot(0), outcome=Outcome.COMMIT),
+            vote=Vote(ballot=Ballot(0), outcome=Outcome.COMMIT, manifest=some.MANIFEST),
         ),
     ),
     Case(
@@ -242,6 +260,12 @@ CASES: Final = (
     Case(what="a leg's job", verb="submit", words=(some.SPEC,), answer=some.JOB),
     Case(what="a copy", verb="submit", words=(some.RACING_SPEC,), answer=some.LEAST_JOB),
     Case(what="refused", verb="submit", words=(some.LEAST_SPEC,), answer=some.LEAST_DECLINE),
+    Case(
+        what="brought",
+        verb="name_inputs",
+        words=("alpha.7", (some.INPUT,)),
+        answer=some.JOB,
+    ),
     Case(what="a job", verb="cancel_job", words=("17.alpha",), answer=some.JOB),
     Case(
         what="in every state",
@@ -288,12 +312,12 @@ STREAMS: Final = ("subscribe", "watch_job", "follow_output", "get_file")
 FAULTS: Final[tuple[GridError, ...]] = (
     GridError("of no family", hint="look again"),
     InputError("wrong words: \u00e9\n second line", hint="say it otherwise"),
-    NotFoundError("not there"),
-    NotAuthorisedError("not for you"),
-    IdentityNotProvenError("who are you?"),
+    NotFoundError("not there", hint=""),
+    NotAuthorisedError("not for you", hint=""),
+    IdentityNotProvenError("who are you?", hint=""),
     UnavailableError("away"),
     DeadlineError("too late"),
-    ConflictError("not now"),
+    ConflictError("not now", hint=""),
     InputError("x" * 2_000, hint="y" * 500),
 )
 

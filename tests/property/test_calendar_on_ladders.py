@@ -118,6 +118,30 @@ class LadderMachine(RuleBasedStateMachine):
         if not isinstance(answer, Decline):
             self.promised[answer.reservation_id] = answer.start
 
+    @rule(number=picks, shorter_s=st.integers(0, 90), fewer=st.integers(0, NODES - 1))
+    def give_back(self, number: int, shorter_s: int, fewer: int) -> None:
+        """Less of what it has is always granted: behind a threshold, beside a queue, after a
+        restart.
+        """
+        found = self.pick(number, ReservationState.COMMITTED)
+        live = self.calendar.live()
+        if found is None or any(each.request.replaces == found.reservation_id for each in live):
+            return
+        end = max(found.end - shorter_s, max(found.start, self.now) + 1)
+        if end > found.end or self.now < self.calendar.free["node"].origin:
+            return
+        self.asked += 1
+        request = a_request(
+            f"request-{self.asked}",
+            nodes=max(1, found.nodes - fewer),
+            duration_s=end - found.start,
+            start=found.start,
+        )
+        answer, events = self.calendar.decide_amend(found.reservation_id, request, "ada", self.now)
+        assert isinstance(answer, Reservation), answer
+        assert answer.start == found.start
+        self.carry_out(events)
+
     @rule(nodes=st.integers(1, NODES), length_s=st.integers(1, 60))
     def queue_a_job(self, nodes: int, length_s: int) -> None:
         """The queue takes what is left, to the second."""

@@ -23,7 +23,9 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.booking.summaries import CalendarSummary, SummaryDelta
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.ports import CalendarPort, FileStatus, OutputChunk, SiteDescription
+from gridtravel.gridcore.trips.manifests import Manifest
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.gridio.rpc.codec import calendar_messages, reservations, site_messages, votes
 from gridtravel.gridio.rpc.port_verbs import PORT_VERBS, PortVerb
@@ -102,6 +104,19 @@ def test_inquiries(requests: list[ReservationRequest]) -> None:
     asked = call(CalendarPort.inquire, requests)
     words = PORT_VERBS["inquire"].words
     assert words.call(carried(words.message(asked))) == asked
+
+
+@given(wire_values.requests(), st.none() | wire_values.held_jobs(), wire_values.manifests)
+def test_what_runs_in_a_leg(
+    request: ReservationRequest, job: HeldJob | None, manifest: Manifest
+) -> None:
+    """A job with its hold, and what its companions are told with the commit."""
+    asked = call(CalendarPort.reserve, request, ttl_s=30, job=job)
+    words = PORT_VERBS["reserve"].words
+    assert words.call(carried(words.message(asked))) == asked
+    said = call(CalendarPort.commit, "lab.1", manifest=manifest)
+    words = PORT_VERBS["commit"].words
+    assert words.call(carried(words.message(said))) == said
 
 
 @given(st.lists(st.one_of(wire_values.availabilities, wire_values.declines), max_size=3))

@@ -18,7 +18,7 @@ from gridtravel.local_sched.scheduling.config import (
     SchedulerConfig,
     SchedulerMode,
 )
-from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.local_sched.scheduling.jobs import Job, WaitReason
 from gridtravel.local_sched.scheduling.priority import PriorityRule, by_priority
 from gridtravel.local_sched.scheduling.queries import why
 from tests.support.scheduler_worlds import SmallSite
@@ -114,7 +114,7 @@ class Chaos:
                     scheduler.bind_reservation(reservation.reservation_id, jobs)
             case ("hold", which, is_held):
                 if job := pick(waiting, which):
-                    scheduler.hold(job.job_id, is_held=is_held)
+                    scheduler.hold(job.job_id, WaitReason.HELD if is_held else None)
             case ("node", which, is_up):
                 change = scheduler.node_up if is_up else scheduler.node_down
                 change("node", f"node-{which}", site.now)
@@ -154,7 +154,7 @@ class Chaos:
             assert job.booked_until <= reservation.end
         else:
             assert not job.bound_to, "a bound job runs inside and nowhere else"
-            assert not job.is_held
+            assert job.hold_reason is None
 
 
 @pytest.mark.parametrize("name", CONFIGS)

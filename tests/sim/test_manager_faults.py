@@ -120,7 +120,7 @@ def test_children_that_know_nobody_are_not_said_to_be_away() -> None:
 
             async def carry(child: str, verb: str, work: Callable[[], Awaitable[Any]]) -> Any:
                 if verb == "inquire":
-                    raise NotAuthorisedError(f"ada is mapped to no account at {child}")
+                    raise NotAuthorisedError(f"ada is mapped to no account at {child}", hint="")
                 return await work()
 
             world.network.carry = carry
@@ -154,7 +154,7 @@ def test_a_child_whose_holds_do_not_match_its_word_is_left_out(how: str) -> None
                     assert isinstance(answer, Reservation)
                     return replace(answer, nodes=answer.nodes - 1)
                 if how == "refuses":
-                    raise NotAuthorisedError("not you")
+                    raise NotAuthorisedError("not you", hint="")
                 rule = DeclineRule.LIMIT_RESERVATIONS
                 return Decline(rule=rule, message="you have enough", site="a")
 

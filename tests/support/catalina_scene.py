@@ -44,7 +44,7 @@ class AnsweringPort(FakeSitePort):
             return {"reservations": bound, "jobs": bound}
         answer = self._scene.answers.get(name)
         if answer is None:
-            raise NotFoundError(f"no answer to {name} in this scene")
+            raise NotFoundError(f"no answer to {name} in this scene", hint="")
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -85,6 +85,11 @@ class CatalinaScene:
         code = run_command([f"/usr/bin/{program}", *words])
         printed = self.capsys.readouterr()
         return Said(code, printed.out, printed.err)
+
+    def pass_time(self, seconds: int) -> None:
+        """The site's clock goes on."""
+        assert isinstance(self.site.clock, ManualClock)
+        self.site.clock.advance(seconds)
 
     def as_caller(self, login: str, role: Role = Role.USER) -> None:
         """From now on somebody else types."""

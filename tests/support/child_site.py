@@ -23,7 +23,9 @@ from gridtravel.gridcore.booking.summarising import summarise
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.capacity.ladders import EXACT, SlotLadder
 from gridtravel.gridcore.errors import NotAuthorisedError, UnavailableError
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.ports import CalendarPort, ClassDescription, SiteDescription
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.gridio.sites.publishing import CalendarPublisher
 from tests.support.builders import a_request
@@ -170,7 +172,9 @@ class ChildPort:
         now = self._site.clock.now()
         return [self._site.calendar.inquire(each, now) for each in requests]
 
-    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
+    async def reserve(
+        self, request: ReservationRequest, *, ttl_s: int, job: HeldJob | None = None
+    ) -> Reservation | Decline:
         """Hold; a refusal brings a fresh summary."""
         now = self._site.clock.now()
         owner = self._caller.owner
@@ -180,7 +184,9 @@ class ChildPort:
             return replace(answer, summary=self._site.summary())
         return answer
 
-    async def commit(self, reservation_id: str) -> Reservation | Decline:
+    async def commit(
+        self, reservation_id: str, *, manifest: Manifest = NO_CONTACTS
+    ) -> Reservation | Decline:
         """Promise."""
         now = self._site.clock.now()
         calendar = self._site.calendar
@@ -201,7 +207,7 @@ class ChildPort:
     async def release_request(self, request_id: str) -> None:
         """Undo what may yet come."""
         if not self._site.knows_request_ids:
-            raise NotAuthorisedError("mapped to nobody")
+            raise NotAuthorisedError("mapped to nobody", hint="")
         now = self._site.clock.now()
         owner = self._caller.owner
         self._site.carry_out(self._site.calendar.decide_release_request(request_id, owner, now))

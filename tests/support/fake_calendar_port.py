@@ -23,10 +23,12 @@ from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import (
     NotAuthorisedError,
 )
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.ports import (
     ClassDescription,
     SiteDescription,
 )
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.registers import register_of
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 
@@ -67,8 +69,10 @@ class FakeCalendarPort:
         now = self._site.clock.now()
         return [self._site.calendar.inquire(request, now) for request in requests]
 
-    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
-        """Hold. A refusal brings a fresh summary."""
+    async def reserve(
+        self, request: ReservationRequest, *, ttl_s: int, job: HeldJob | None = None
+    ) -> Reservation | Decline:
+        """Hold, with what is to run. A refusal brings a fresh summary."""
         owner = self._owner(request)
         now = self._site.clock.now()
         if request.trip is not None:
@@ -77,15 +81,22 @@ class FakeCalendarPort:
         await self._site.carry_out(events)
         if isinstance(answer, Decline):
             return replace(answer, summary=self._site.summary())
-        return answer
+        if job is not None:
+            self._site.held_jobs[answer.reservation_id] = job
+        return self._site.with_job(answer)
 
-    async def commit(self, reservation_id: str) -> Reservation | Decline:
-        """Promise."""
+    async def commit(
+        self, reservation_id: str, *, manifest: Manifest = NO_CONTACTS
+    ) -> Reservation | Decline:
+        """Promise, and queue what came with the hold."""
         now = self._site.clock.now()
         owner = self._caller.owner
         answer, events = self._site.calendar.decide_commit(reservation_id, owner, now)
         await self._site.carry_out(events)
-        return answer
+        if isinstance(answer, Decline):
+            return answer
+        self._site.bind_held_job(reservation_id, answer, dict(manifest.contacts))
+        return self._site.with_job(answer)
 
     async def release(self, reservation_id: str) -> None:
         """Undo."""
@@ -139,5 +150,5 @@ class FakeCalendarPort:
         if not self._caller.login:
             raise NotAuthorisedError("you have no login here", hint="ask for one")
         if not self._caller.may_charge(request.account):
-            raise NotAuthorisedError(f"you may not charge {request.account}")
+            raise NotAuthorisedError(f"you may not charge {request.account}", hint="")
         return self._caller.owner

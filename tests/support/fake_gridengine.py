@@ -153,7 +153,7 @@ def do_qrsub(state: dict[str, Any], words: list[str]) -> int:
         say('denied: "ada" must be manager or in userset "arusers"')
         return 1
     start = seconds(options["-a"])
-    if start < time.time():  # noqa: TID251
+    if start < time.time():
         say("start time is in the past")
         return 1
     end = start + int(options["-d"])
@@ -192,7 +192,7 @@ def do_qrdel(state: dict[str, Any], words: list[str]) -> int:
 
 def do_qrstat(state: dict[str, Any], words: list[str]) -> int:
     """List, with slots where ids are given."""
-    now = time.time()  # noqa: TID251
+    now = time.time()
     state["ars"] = [each for each in state["ars"] if each["end"] > now]
     options, _ = options_of(words, "-xml")
     wanted = options["-ar"].split(",") if "-ar" in options else None

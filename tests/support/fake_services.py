@@ -13,10 +13,11 @@ from pathlib import Path
 
 from gridtravel.gridcore.booking.calendar_events import CalendarEvent
 from gridtravel.gridcore.booking.calendars import Calendar
-from gridtravel.gridcore.booking.reservations import Acceptor
+from gridtravel.gridcore.booking.reservations import Acceptor, Reservation
 from gridtravel.gridcore.booking.summaries import CalendarSummary, ClassSummary, SummarySlot
 from gridtravel.gridcore.callers import Caller, Role
-from gridtravel.gridcore.jobs.job import JobState, JobView
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
+from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
 from gridtravel.gridcore.ports import (
     CalendarPort,
     SitePort,
@@ -52,6 +53,10 @@ class FakeSite:
         self.jobs: dict[str, JobView] = {}
         self.output: dict[str, bytes] = {}
         self.bound: dict[str, tuple[str, ...]] = {}
+        self.held_jobs: dict[str, HeldJob] = {}
+        """By hold."""
+        self.leg_jobs: dict[str, str] = {}
+        """Reservation -> the job that its commit has queued."""
         self.subscribers = 0
         self.card = card_of(name)
         """Where others reach it; empty: nowhere."""
@@ -97,6 +102,41 @@ class FakeSite:
         for event in events:
             self.calendar.apply(event)
         await self.tell()
+
+    def queue(self, spec: JobSpec, owner: str) -> JobView:
+        """A job waits; the same request again is the same job."""
+        for known in self.jobs.values():
+            if known.spec.request_id == spec.request_id:
+                return known
+        view = JobView(
+            job_id=f"job.{len(self.jobs) + 1}",
+            site=self.calendar.site,
+            owner=owner,
+            spec=spec,
+            state=JobState.QUEUED,
+            submitted_at=self.clock.now(),
+            reason="waits for nodes",
+        )
+        self.jobs[view.job_id] = view
+        return view
+
+    def bind_held_job(self, hold_id: str, leg: Reservation, contacts: dict[str, str]) -> None:
+        """What came with a hold waits for its leg from now on, once; in place of what waited for
+        the leg before it was changed.
+        """
+        held = self.held_jobs.pop(hold_id, None)
+        if held is None:
+            return
+        spec = held.bound(leg.reservation_id, contacts)
+        known = self.leg_jobs.get(leg.reservation_id)
+        if known is not None and self.jobs[known].state is JobState.QUEUED:
+            self.jobs[known] = replace(self.jobs[known], spec=spec)
+        else:
+            self.leg_jobs[leg.reservation_id] = self.queue(spec, leg.owner).job_id
+
+    def with_job(self, entry: Reservation) -> Reservation:
+        """As its owner is shown it."""
+        return replace(entry, job_id=self.leg_jobs.get(entry.reservation_id, ""))
 
     async def tell(self) -> None:
         """Wake whoever waits for a change."""

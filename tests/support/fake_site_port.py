@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from gridtravel.gridcore.errors import (
     NotFoundError,
     UnavailableError,
 )
+from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
 from gridtravel.gridcore.ports import (
     FileStatus,
@@ -56,7 +58,7 @@ class FakeSitePort:
 
     async def reservations(self, *, everybody: bool) -> list[Reservation]:
         """Live ones."""
-        live = self._site.calendar.live()
+        live = [self._site.with_job(each) for each in self._site.calendar.live()]
         return [each for each in live if everybody or each.owner == self._caller.owner]
 
     async def bind(self, reservation_id: str, job_ids: Sequence[str]) -> None:
@@ -85,20 +87,14 @@ class FakeSitePort:
         if spec.nodes > nodes:
             message = f"the site has {nodes} nodes"
             return Decline(rule=DeclineRule.TOO_LARGE, message=message, nodes_now=nodes)
-        for known in self._site.jobs.values():
-            if known.spec.request_id == spec.request_id:
-                return known
-        view = JobView(
-            job_id=f"job.{len(self._site.jobs) + 1}",
-            site=self._site.calendar.site,
-            owner=self._caller.owner,
-            spec=spec,
-            state=JobState.QUEUED,
-            submitted_at=self._site.clock.now(),
-            reason="waits for nodes",
-        )
-        self._site.jobs[view.job_id] = view
-        return view
+        return self._site.queue(spec, self._caller.owner)
+
+    async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:
+        """Note them."""
+        view = self._job(self._site.leg_jobs.get(reservation_id, ""))
+        spec = replace(view.spec, inputs=(*view.spec.inputs, *inputs), relayed_from="")
+        self._site.jobs[view.job_id] = replace(view, spec=spec)
+        return self._site.jobs[view.job_id]
 
     async def cancel_job(self, job_id: str) -> JobView:
         """End it."""
@@ -151,7 +147,7 @@ class FakeSitePort:
             "conflict": ConflictError("the book says otherwise", hint="look again"),
             "unavailable": UnavailableError("the children are out", hint="wait"),
             "input": InputError("no such question é\nsecond line", hint="ask another"),
-            "missing": NotFoundError("nothing of that name"),
+            "missing": NotFoundError("nothing of that name", hint=""),
             "defect": ValueError("secret text"),
         }
         if name in faults:
@@ -172,7 +168,7 @@ class FakeSitePort:
         """Whole, in two pieces at least when it is large."""
         file = self._site.folder / area / path
         if not file.is_file():
-            raise NotFoundError(f"no file {path!r} in {area}")
+            raise NotFoundError(f"no file {path!r} in {area}", hint="")
         content = file.read_bytes()[offset:]
         for first in range(0, len(content), READ_BYTES * 1024):
             piece = content[first : first + READ_BYTES * 1024]
@@ -188,7 +184,7 @@ class FakeSitePort:
         content = bytearray(file.read_bytes() if file.exists() else b"")
         async for chunk in chunks:
             if chunk.offset > len(content):
-                raise ConflictError(f"there are only {len(content)} bytes yet")
+                raise ConflictError(f"there are only {len(content)} bytes yet", hint="")
             content[chunk.offset :] = chunk.content
         if sha256 and hashlib.sha256(content).hexdigest() != sha256:
             raise InputError(f"the checksum of {path!r} is another", hint="send it again")
@@ -219,5 +215,5 @@ class FakeSitePort:
         if view is None:
             raise NotFoundError(f"no job {job_id!r}", hint="see the list")
         if view.owner != self._caller.owner:
-            raise NotAuthorisedError(f"job {job_id} belongs to somebody else")
+            raise NotAuthorisedError(f"job {job_id} belongs to somebody else", hint="")
         return view

@@ -199,16 +199,20 @@ class FaultWorld:
     def read(self, trip_id: str) -> StoredTrip:
         """What is on the disk."""
         if trip_id not in self.disks:
-            raise NotFoundError(f"no trip {trip_id}")
+            raise NotFoundError(f"no trip {trip_id}", hint="")
         return StoredTrip(records=tuple(self.disks[trip_id].records))
 
     def open(self, trip_id: str) -> Journal:
         """The journal on the disk that is there."""
         if trip_id not in self.disks:
-            raise NotFoundError(f"no trip {trip_id}")
+            raise NotFoundError(f"no trip {trip_id}", hint="")
         journal = MemoryJournal(self.disks[trip_id], on_write=self._on_write)
         self._open.append(journal)
         return journal
+
+    def discard(self, trip_id: str) -> None:
+        """The new trip is forgotten."""
+        del self.disks[trip_id]
 
     def _on_write(self, stage: WriteStage, records: Sequence[Record]) -> None:
         self.writes += stage is WriteStage.BEFORE

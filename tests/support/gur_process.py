@@ -18,6 +18,8 @@ import sys
 import traceback
 from typing import Any
 
+from gridtravel.gridio.terminal.text import flush, say
+
 
 def arm(step: str, count: int, number: int) -> None:
     """Have the signal sent when ``step`` is written to the screen for the ``count``-th time."""
@@ -70,13 +72,11 @@ def serve() -> None:
             code = 1
             try:
                 code = run(json.loads(line))
-                sys.stdout.flush()
-                sys.stderr.flush()
+                flush()
             finally:
                 os._exit(code)
         _, status = os.waitpid(pid, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        sys.stdout.flush()
+        say(str(os.waitstatus_to_exitcode(status)))
 
 
 if __name__ == "__main__":

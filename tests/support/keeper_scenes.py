@@ -88,7 +88,7 @@ def a_keeper(
 ) -> SiteTrips:
     """The trips of ``calendar``'s site, which is no acceptor and reaches these."""
 
-    def record(events: Any) -> Any:
+    def record(events: Any, *, manifest: Any = None) -> Any:
         for event in events:
             if isinstance(event, TripEvent):
                 trips.apply(event)
@@ -117,6 +117,7 @@ def a_keeper(
         own_port=own_port,
         record=record,
         released=released,
+        ready=lambda _: True,
     )
     return trips
 

@@ -21,11 +21,12 @@ from gridtravel.gridcore.capacity.ladders import EXACT
 from gridtravel.gridcore.capacity.whole_slots import SlotRule
 from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
-from gridtravel.gridio.journal.memory import Disk, MemoryJournal
+from gridtravel.gridio.journal.memory import Disk, MemoryJournal, WriteHook
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.clock import ManualClock
 from gridtravel.gridio.system.notify import RecordingNotifier
+from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.resource_managers.simulated import (
     SimulatedMachine,
     SimulatedResourceManager,
@@ -60,10 +61,13 @@ class MaintenanceWorld:
         name: str = "lab",
         clock: ManualClock | None = None,
         connect: Connect | None = None,
+        on_write: WriteHook | None = None,
     ) -> None:
         self.name = name
         self.clock = clock or ManualClock(now)
         self._connect = connect or _nowhere
+        self._on_write = on_write
+        self._starts = 0
         self.mail = RecordingNotifier()
         self.runs: dict[str, float] = {}
         """Seconds that an execution takes; the default is an hour."""
@@ -83,11 +87,13 @@ class MaintenanceWorld:
         self.agent = self._made()
 
     def _made(self) -> NodeAgent:
+        self._starts += 1
         calendar = Calendar(
             self.name,
             [ResourceClass(name="n", nodes=NODES)],
             rules=self._calendar_rules,
             origin=self.clock.now(),
+            epoch=f"start-{self._starts}",
             slot_rule=self._slot_rule,
         )
         agent = NodeAgent(
@@ -95,11 +101,11 @@ class MaintenanceWorld:
                 calendar=calendar,
                 scheduler=site_scheduler(calendar, self._config, shortpools=self._shortpools),
                 jobs=JobTable(self.name),
-                journal=MemoryJournal(self._disk),
+                journal=MemoryJournal(self._disk, on_write=self._on_write),
                 resource_manager=SimulatedResourceManager(machine=self.machine, nodes=()),
                 clock=self.clock,
                 port_pool=PortPool("127.0.0.1", range(21_000, 21_010)),
-                work_dirs=WorkDirs(self._folder, owned_by_login=False),
+                work_dirs=WorkDirs(self._folder, owned_by_login=False, files=AccountFiles()),
                 ladder=EXACT,
                 published_horizon_s=3600,
                 time_zone="UTC",
@@ -140,6 +146,17 @@ class MaintenanceWorld:
         """A crash and a new start, perhaps with another configuration."""
         await self.stop()
         self._rules = rules or self._rules
+        self.agent = self._made()
+        await self.start()
+
+    async def outage(self, seconds: float) -> None:
+        """A crash, and a new start so much later. Tasks run on meanwhile."""
+        await self.stop()
+        end = self.clock.now_precise() + seconds
+        while (now := self.clock.now_precise()) < end:
+            due = self.clock.next_wake_up
+            self.clock.advance(max(min(end, end if due is None else due) - now, 0.25))
+            await self._turns()
         self.agent = self._made()
         await self.start()
 

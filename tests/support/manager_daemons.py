@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridtravel.agents.daemon import JOURNAL_FILE
+from gridtravel.agents.config.checks import JOURNAL_FILE
 from gridtravel.agents.journal.events import CODEC
 from gridtravel.gridcore.booking.calendar_events import ReservationChanged, ReservationGranted
 from gridtravel.gridcore.booking.reservations import ReservationEvent

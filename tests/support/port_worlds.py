@@ -14,8 +14,8 @@ from gridtravel.gridcore.booking.reservations import Reservation
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridio.rpc.client.grpc_site import GrpcSite
 from gridtravel.gridio.rpc.inproc import InprocSite
-from gridtravel.gridio.rpc.server.front_door import LocalSocket
 from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.rpc.server.peers import Peer
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import ManualClock, SystemClock

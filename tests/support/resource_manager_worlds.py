@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from gridtravel.gridio.system.clock import Clock, ManualClock, SystemClock
+from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.resource_managers.base import (
     Launch,
     NodeDescription,
@@ -108,14 +109,25 @@ async def read_all(manager: ResourceManager, job_id: str, stream: OutputStream) 
 class HostWorld:
     """This machine, with real processes."""
 
-    def __init__(self, root: Path) -> None:
+    login = ""
+    """Whose tasks a test starts here; empty: the daemon's own."""
+
+    def __init__(self, root: Path, **options: Any) -> None:
+        """``options``: of the manager, beside what every one has."""
         self._root = root
+        self._options = options
         self.clock: Clock = SystemClock()
         self._dropped: list[ResourceManager] = []
         self.manager: ResourceManager = self._open()
 
     def _open(self) -> ResourceManager:
-        return HostResourceManager(root=self._root, clock=self.clock, nodes=NODES)
+        return HostResourceManager(
+            root=self._root,
+            clock=self.clock,
+            nodes=NODES,
+            files=AccountFiles(),
+            **self._options,
+        )
 
     def order(
         self,
@@ -165,7 +177,11 @@ class SlurmWorld(HostWorld):
 
     def _open(self) -> ResourceManager:
         return SlurmResourceManager(
-            root=self._root, clock=self.clock, nodes=NODES, commands=self._commands
+            root=self._root,
+            clock=self.clock,
+            nodes=NODES,
+            commands=self._commands,
+            files=AccountFiles(),
         )
 
 

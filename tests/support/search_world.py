@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from gridtravel.gridcore.booking.calendar_rules import CalendarRules, FlatTariff, ResourceClass
@@ -23,6 +24,7 @@ from gridtravel.gridcore.ports import ClassDescription, SiteDescription
 from gridtravel.gridcore.trips.metajobs import MachineRequest, Metajob, UsagePattern
 from gridtravel.gridio.system.clock import Clock, ManualClock
 from gridtravel.gridio.system.ids import SeededIds
+from gridtravel.travel_agent.local_files import LocalInputs
 from gridtravel.travel_agent.log.events import ProbesAsked, TripLogEvent
 from gridtravel.travel_agent.log.trip_log import TripLog, TripStory
 from gridtravel.travel_agent.sites.destinations import Destination
@@ -195,6 +197,7 @@ def a_context(
         destinations=destinations,
         log=log or LogPage(),
         clock=clock or PatientClock(NOW),
+        inputs=LocalInputs(Path()),
         ids=SeededIds(1),
     )
 

@@ -17,6 +17,7 @@ from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationRequest
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.itineraries import Leg
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.planning import Plan
 from gridtravel.gridio.journal.contract import Ticket
 from gridtravel.gridio.sites.trip_participation import TripParticipant
@@ -122,9 +123,9 @@ class Forgetful(Calendar):
 class HastyAgent(NodeAgent):
     """Answers before the disk has it."""
 
-    def record(self, events: Sequence[AgentEvent]) -> Ticket:
+    def record(self, events: Sequence[AgentEvent], *, manifest: Manifest = NO_CONTACTS) -> Ticket:
         """A ticket that is good at once."""
-        ticket = super().record(events)
+        ticket = super().record(events, manifest=manifest)
         return _GoodAtOnce(ticket.sequence)
 
 

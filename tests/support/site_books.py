@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from gridtravel.agents.config.checks import JOURNAL_FILE
 from gridtravel.agents.config.site_file import load_site_config
-from gridtravel.agents.daemon import JOURNAL_FILE
 from gridtravel.agents.journal.events import CODEC, JobStarting
 from gridtravel.agents.journal.job_table import JobTable
 from gridtravel.gridcore.booking.calendar_events import (

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from gridtravel.gridcore.callers import Caller
-from gridtravel.gridio.rpc.server.front_door import LocalSocket
 from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.ssh.private_socket import FOLDER_PREFIX
 from gridtravel.gridio.ssh.ssh_site import SshSite

@@ -206,6 +206,5 @@ class SshUser:
     def connect(self, agent_socket: Path | str, **others: Any) -> SshSite:
         """A connection to the agent at ``agent_socket``, behind the server."""
         socket_path = str(agent_socket)
-        return SshSite(
-            self.alias, agent_socket=socket_path, site="lab", config=self.config, **others
-        )
+        kept = {"site": "lab", "config": self.config, **others}
+        return SshSite(self.alias, agent_socket=socket_path, **kept)

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from gridtravel.gridcore.booking.reservations import Reservation, TripRef
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import UnavailableError
-from gridtravel.gridcore.jobs.handovers import HandedFile, Handover
+from gridtravel.gridcore.jobs.handovers import HandedFile, Handover, HandoverGrant
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.ports import OutputChunk
 from gridtravel.gridio.rpc.inproc import InprocSite
@@ -191,9 +191,16 @@ async def a_chain(grid: TwoSites, handover: Handover = HANDOVER) -> tuple[str, s
     second = await grid.leg("right", "second", SECOND_START)
     grid.left.runs["1.left"] = 20
     await grid.write("left", first, "field.dat", b"42" * 1000)
-    return await grid.job("left", first), await grid.job(
+    gives = a_grant(handover)
+    return await grid.job("left", first, gives=gives), await grid.job(
         "right", second, handover=handover, leg_before="first"
     )
+
+
+def a_grant(handover: Handover = HANDOVER, *, site: str = "right") -> HandoverGrant:
+    """The giver's half of a handover to the second stage."""
+    paths = tuple(each.source for each in handover.files)
+    return HandoverGrant(leg="second", site=site, paths=paths)
 
 
 def received(grid: TwoSites, folder: Path) -> bytes:

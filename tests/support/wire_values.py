@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -29,11 +30,14 @@ from gridtravel.gridcore.booking.summaries import (
     SummarySlot,
 )
 from gridtravel.gridcore.booking.trade import TradeAccount
-from gridtravel.gridcore.jobs.handovers import HandedFile, Handover
-from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
+from gridtravel.gridcore.jobs.handovers import HandedFile, Handover, HandoverGrant
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
+from gridtravel.gridcore.jobs.inputs import InputFile
+from gridtravel.gridcore.jobs.job import Companion, JobSpec, JobState, JobView
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.ports import ClassDescription, FileStatus, OutputChunk, SiteDescription
 from gridtravel.gridcore.timing.instants import Interval
+from gridtravel.gridcore.trips.manifests import Manifest
 from gridtravel.gridcore.trips.trip_consensus import (
     ACCEPTORS_MAX,
     AcceptorAnswer,
@@ -71,13 +75,15 @@ trips = st.builds(
 )
 ballots = st.builds(Ballot, st.integers(1, 1000), ids)
 outcomes = st.sampled_from(Outcome)
+manifests = st.dictionaries(ids, st.just("gate.example.org:7101"), max_size=3).map(
+    lambda contacts: Manifest(contacts=tuple(contacts.items()))
+)
 vote_questions = st.one_of(
     st.builds(
         VoteQuestion,
         instance=ids,
         phase=st.just(Phase.PREPARE),
         ballot=ballots,
-        keep_until=instants,
     ),
     st.builds(
         VoteQuestion,
@@ -85,7 +91,13 @@ vote_questions = st.one_of(
         phase=st.just(Phase.ACCEPT),
         ballot=ballots,
         outcome=outcomes,
-        keep_until=instants,
+    ),
+    st.builds(
+        VoteQuestion,
+        instance=ids,
+        phase=st.just(Phase.ACCEPT),
+        outcome=st.just(Outcome.COMMIT),
+        manifest=manifests,
     ),
     st.builds(VoteQuestion, instance=ids, phase=st.just(Phase.LEARN)),
 )
@@ -94,7 +106,7 @@ vote_answers = st.builds(
     acceptor=ids,
     is_granted=st.booleans(),
     promised=ballots,
-    vote=st.none() | st.builds(Vote, ballot=ballots, outcome=outcomes),
+    vote=st.none() | st.builds(Vote, ballot=ballots, outcome=outcomes, manifest=manifests),
 )
 
 
@@ -291,6 +303,18 @@ handovers = st.builds(
 )
 
 
+input_files = st.builds(
+    InputFile,
+    path=st.from_regex(r"[a-z]{1,5}(/[a-z.]{1,5}x){0,2}", fullmatch=True),
+    size_bytes=counts,
+    sha256=st.text("0123456789abcdef", min_size=64, max_size=64),
+)
+inputs = st.lists(input_files, max_size=3, unique_by=lambda each: each.path).map(tuple)
+
+grants = st.builds(
+    HandoverGrant, leg=ids, site=ids, paths=st.lists(paths_to_hand, max_size=2).map(tuple)
+)
+
 races = st.builds(
     lambda copies, acceptors, ends_at: Race(
         trip_id="trip-1",
@@ -332,11 +356,22 @@ def specs(draw: st.DrawFn) -> JobSpec:
         leg_after=draw(st.just("") | ids),
         handover=draw(st.none() | handovers) if reservation_id else None,
         race=None if reservation_id else draw(st.none() | races),
+        inputs=draw(inputs),
+        relayed_from=draw(st.just("") | ids),
+        gives=draw(st.none() | grants),
         features=draw(tuples_of_names),
         notify_email=draw(maybe_names),
         quality_of_service=draw(maybe_names),
         **command,
     )
+
+
+@st.composite
+def held_jobs(draw: st.DrawFn) -> HeldJob:
+    """A job that names no reservation yet."""
+    spec = replace(draw(specs()), reservation_id="", race=None)
+    companions = draw(st.lists(st.builds(Companion, leg=ids, site=ids, nodes=nodes), max_size=2))
+    return HeldJob(spec=replace(spec, companions=tuple(companions)))
 
 
 jobs = st.builds(

@@ -29,7 +29,7 @@ from gridtravel.local_sched.scheduling.job_queue import (
     JobQueue,
     fixed_order,
 )
-from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.local_sched.scheduling.jobs import Job, WaitReason
 from gridtravel.local_sched.scheduling.pool import NodeNames, ResourcePool
 from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
 from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
@@ -200,7 +200,7 @@ def test_unknown_names_are_faults_of_the_caller() -> None:
     scheduler = site_scheduler(Calendar("here", [THIN]), SchedulerConfig(history_jobs_max=1))
     for wrong in (
         lambda: scheduler.job_ended("x", 0),
-        lambda: scheduler.hold("x", is_held=True),
+        lambda: scheduler.hold("x", WaitReason.HELD),
         lambda: scheduler.free_after_queue("x", 0),
     ):
         with pytest.raises(NotFoundError):

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from gridtravel.gridcore.errors import GridError, InputError
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError
 from gridtravel.gridio.system.ids import SeededIds
 from gridtravel.gridio.trust.authority import ISSUED_FILE, ROOT_KEY_FILE, Authority
 from gridtravel.gridio.trust.certificates import BACKDATING_S, ROOT_LIFETIME_S, USER_LIFETIME_S
@@ -238,7 +238,7 @@ def test_every_problem_of_a_credential_gets_a_line_of_its_own(tmp_path: Path) ->
         f"the certificate of {subject} was signed by a foreign authority (CN=grid CA,O=grid)",
         f"the certificate of {subject} was not issued for use as a server",
     ]
-    assert [problem.exit_code for problem in problems] == [2, 5, 5, 5]
+    assert [problem.exit_code for problem in problems] == [5, 5, 5, 5]
     assert "run `gur login`" in str(problems[1])
     assert all("\n" not in str(problem) and problem.hint for problem in problems)
 
@@ -256,21 +256,21 @@ def test_dates_are_half_open(tmp_path: Path) -> None:
 
 
 def test_loading_names_what_is_missing_or_exposed(tmp_path: Path) -> None:
-    """A missing folder or file, a huge file and an open key are each one clear InputError."""
+    """A missing folder or file, a huge file and an open key are each one clear line."""
     a_user(an_authority(tmp_path), tmp_path)
     folder = tmp_path / "kenneth"
-    with pytest.raises(InputError, match="run `gur login`"):
+    with pytest.raises(NotAuthorisedError, match="run `gur login`"):
         load_credential(tmp_path / "nowhere")
     (folder / "key.pem").chmod(0o644)
-    with pytest.raises(InputError, match=r"open to others \(mode 0644\)"):
+    with pytest.raises(NotAuthorisedError, match=r"open to others \(mode 0644\)"):
         load_credential(folder)
     (folder / "key.pem").chmod(0o640)
     load_credential(folder)
     (folder / "cert.pem").write_bytes(b"x" * 100_000)
-    with pytest.raises(InputError, match="larger than"):
+    with pytest.raises(NotAuthorisedError, match="larger than"):
         load_credential(folder)
     (folder / "cert.pem").unlink()
-    with pytest.raises(InputError, match="there is no certificate at"):
+    with pytest.raises(NotAuthorisedError, match="there is no certificate at"):
         load_credential(folder)
 
 
@@ -289,7 +289,7 @@ def test_garbage_in_any_file_is_a_problem_not_a_crash(
     files = {"cert_pem": user.cert_pem, "key_pem": user.key_pem, "root_pem": user.root_pem}
     problems = check_credential(type(user)(**(files | {part: content})), NOW)
     assert problems
-    assert all(isinstance(problem, GridError) for problem in problems)
+    assert all(isinstance(problem, NotAuthorisedError) for problem in problems)
 
 
 def test_an_expired_authority_is_told_apart_from_an_expired_holder(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from gridtravel.gridio.batch.batch_site import BatchSite
 from gridtravel.travel_agent.choices import TransportChoice
 from gridtravel.travel_agent.composition import open_travel_agent
 from gridtravel.travel_agent.running.pipeline_inputs import input_way
+from gridtravel.travel_agent.session import GridSession
 from gridtravel.travel_agent.sites.config import GridConfig, load_grid_config
 from gridtravel.travel_agent.sites.destinations import Destination, acceptors_of
 
@@ -119,3 +120,27 @@ async def test_part_in_a_trip(tmp_path: Path) -> None:
     assert input_way(legs["alpha"], legs["cluster"], places) is InputWay.LAPTOP
     assert input_way(legs["cluster"], legs["cluster"], places) is InputWay.LAPTOP
     assert input_way(legs["alpha"], legs["alpha"], places) is InputWay.SITES
+
+
+def test_one_batch_system_is_one_site(tmp_path: Path) -> None:
+    """Two machines with the same login and batch system are one site, whatever the list calls them;
+    the same name for both is fine, and so are two systems.
+    """
+
+    def destinations(**sites: str) -> dict[str, Destination]:
+        text = "".join(
+            f'[machines.{name}]\nsite = "{site.split()[0]}"\nssh = "ada@c"\n'
+            f'batch = "{site.split()[1]}"\n'
+            for name, site in sites.items()
+        )
+        session = open_travel_agent(read(tmp_path, text), tmp_path / "state")._session
+        return {
+            name: session._destination(MachineRequest(machine=name, nodes_min=1, nodes_max=1))
+            for name in sites
+        }
+
+    GridSession.check_sites(destinations(a="one slurm", b="one slurm"))
+    GridSession.check_sites(destinations(a="one slurm", b="two gridengine"))
+    with pytest.raises(InputError, match="a and b are one site") as caught:
+        GridSession.check_sites(destinations(a="one slurm", b="two slurm"))
+    assert caught.value.hint is not None

@@ -8,6 +8,7 @@ import pytest
 
 from gridtravel.gridcore.booking.calendar_rules import FlatTariff, ResourceClass
 from gridtravel.gridcore.booking.reservations import (
+    Availability,
     DeclineRule,
     Reservation,
     ReservationEvent,
@@ -123,14 +124,81 @@ def test_changes_that_a_running_reservation_cannot_have(
 
 
 def test_running_where_nodes_failed() -> None:
-    """When more is promised than there is, nothing is left to grow into, and not less."""
+    """When more is promised than there is, nothing is left to grow into, and not less; what it has
+    it keeps.
+    """
     calendar = a_calendar(4)
     book(calendar, a_request("request-1", nodes=3, start=0))
     book(calendar, a_request("request-2", nodes=1, start=0))
     calendar.free["node"].withdraw(3, 0, None)
-    request = a_request("request-3", nodes=(1, 2), start=0)
-    answer = refused(calendar.decide_amend("lab.2", request, "ada", 5)[0])
+    larger = a_request("request-3", nodes=2, start=0)
+    answer = refused(calendar.decide_amend("lab.2", larger, "ada", 5)[0])
     assert (answer.rule, answer.nodes_now) == (DeclineRule.NO_ROOM, 0)
+    kept, _ = calendar.decide_amend("lab.2", a_request("request-4", nodes=(1, 2)), "ada", 5)
+    assert isinstance(kept, Reservation)
+    assert kept.nodes == 1
+
+
+@pytest.mark.parametrize("start", [0, 20])
+@pytest.mark.parametrize("change", [{"nodes": 2}, {"duration_s": 8}, {"duration_s": 8, "nodes": 1}])
+def test_less_is_granted_where_nodes_failed(start: int, change: dict[str, int]) -> None:
+    """Whoever only gives back needs no room: running or to come, fewer nodes or an earlier end,
+    also where more is promised than there is. What it gives back is there for others.
+    """
+    calendar = a_calendar(4)
+    book(calendar, a_request("request-1", nodes=3, start=start))
+    calendar.free["node"].withdraw(3, 0, None)
+    wish = {"nodes": 3, "duration_s": 10, "start": start, **change}
+    answer, events = calendar.decide_amend("lab.1", a_request("request-2", **wish), "ada", 5)
+    assert isinstance(answer, Reservation)
+    carry_out(calendar, events)
+    kept = calendar.get("lab.1")
+    assert (kept.start, kept.interval.duration_s, kept.nodes) == (
+        start,
+        wish["duration_s"],
+        wish["nodes"],
+    )
+    used = [kept.nodes if kept.interval.contains(second) else 0 for second in range(start + 6, 40)]
+    assert free_per_second(calendar, range(start + 6, 40)) == [1 - each for each in used]
+
+
+def test_less_is_held_where_nodes_failed() -> None:
+    """The same in two phases: a hold that replaces the reservation by a part of it is granted,
+    takes no room of its own, and is what is left when it is committed.
+    """
+    calendar = a_calendar(4)
+    book(calendar, a_request("request-1", nodes=3, start=20))
+    calendar.free["node"].withdraw(3, 0, None)
+    less = a_request("request-2", nodes=2, start=20, duration_s=8, replaces="lab.1")
+    assert isinstance(calendar.inquire(less, 5), Availability)
+    held = hold(calendar, less, 5)
+    assert calendar.free["node"].free_at(20) == 1 - 3
+    commit(calendar, held.reservation_id, 6)
+    assert [(each.start, each.end, each.nodes) for each in calendar.live()] == [(20, 28, 2)]
+    assert free_per_second(calendar, range(19, 30)) == [1] + [-1] * 8 + [1, 1]
+    more = a_request("request-3", nodes=3, start=20, duration_s=8, replaces=held.reservation_id)
+    refused(calendar.decide_reserve(more, "ada", 5, 7)[0])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"start": 21},
+        {"duration_s": 11},
+        {"nodes": 4},
+        {"features": ("gpu",)},
+        {"budget_millicredits": 0},
+    ],
+)
+def test_more_is_not_less(change: dict[str, object]) -> None:
+    """A later start, a later end, more or other nodes, or less money need what it does not have."""
+    calendar = a_calendar(4, tariff=FlatTariff(3600))
+    book(calendar, a_request("request-1", nodes=3, start=20))
+    calendar.free["node"].withdraw(3, 0, None)
+    wish: dict[str, object] = {"nodes": 2, "start": 20, **change}
+    answer, events = calendar.decide_amend("lab.1", a_request("request-2", **wish), "ada", 5)  # type: ignore[arg-type]
+    assert events == ()
+    refused(answer)
 
 
 def test_running_when_the_clock_stepped_back() -> None:

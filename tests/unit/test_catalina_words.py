@@ -213,6 +213,13 @@ def test_variables_are_given_or_taken_from_here() -> None:
             words.read_variables([wrong], {})
 
 
+def test_what_a_site_sets_is_not_given() -> None:
+    """Neither by value nor as it is here: a job inside a job would else be told it is the outer."""
+    for word in ("GRID_JOB=lab.1", "GRID_TRIP"):
+        with pytest.raises(InputError, match="set by the site"):
+            words.read_variables([word], {"GRID_TRIP": "t-1"})
+
+
 def a_job(**others: Any) -> Any:
     """The spec of these words."""
     return job_spec(JobWords(**others), {}, io.BytesIO(), lambda prefix: f"{prefix}-1")

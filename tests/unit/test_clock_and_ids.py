@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -58,6 +59,35 @@ async def test_the_system_clock_does_not_wait_for_the_past() -> None:
     before = clock.now()
     await clock.sleep_until(before - 100)
     assert before <= clock.now_precise()
+
+
+async def test_a_clock_that_is_set_back_lets_nobody_oversleep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A wait ends when it has lasted as long as it was to last, whatever the wall clock says."""
+    wall = [2_000_000.0]
+    monkeypatch.setattr(time, "time", lambda: wall[0])
+    waiting = asyncio.create_task(SystemClock().sleep_until(wall[0] + 0.05))
+    await asyncio.sleep(0)  # noqa: TID251 - lets it begin
+    wall[0] -= 3600
+    await asyncio.wait_for(waiting, 60)
+
+
+async def test_a_manual_clock_that_is_set_does_the_same() -> None:
+    """Forward it wakes who is due; back, nobody sleeps longer than before."""
+    clock = ManualClock(1_000)
+    waiting = asyncio.create_task(clock.sleep_until(1_010))
+    await clock.sleep_until(0)
+    clock.set_to(500)
+    clock.advance(9)
+    await clock.sleep_until(0)
+    assert not waiting.done()
+    clock.advance(1)
+    await waiting
+    waiting = asyncio.create_task(clock.sleep_until(2_000))
+    await clock.sleep_until(0)
+    clock.set_to(2_000)
+    await waiting
 
 
 def test_ids_sort_by_the_second_of_their_making() -> None:

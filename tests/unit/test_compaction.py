@@ -21,6 +21,7 @@ from gridtravel.gridio.journal.compaction import HISTORY_KIND
 from gridtravel.gridio.journal.memory import Disk, MemoryJournal
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import ManualClock
+from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.resource_managers.simulated import (
     SimulatedMachine,
     SimulatedResourceManager,
@@ -60,7 +61,7 @@ def an_agent(disk: Disk, clock: ManualClock, folder: Path) -> NodeAgent:
             ),
             clock=clock,
             port_pool=PortPool("127.0.0.1", range(21_000, 21_010)),
-            work_dirs=WorkDirs(folder, owned_by_login=False),
+            work_dirs=WorkDirs(folder, owned_by_login=False, files=AccountFiles()),
             ladder=EXACT,
             published_horizon_s=3600,
             time_zone="UTC",

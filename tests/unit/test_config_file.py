@@ -72,14 +72,13 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 def refusal(kind: Kind, path: Path, content: bytes | None = None) -> InputError:
-    """What the loader says, which is one line."""
+    """What the loader says."""
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(InputError) as caught:
         kind.load(path)
     assert str(path) in caught.value.message
     assert caught.value.hint
-    assert "\n" not in str(caught.value)
     return caught.value
 
 

@@ -32,7 +32,7 @@ def test_version_two_is_taken_when_it_has_the_cpu_controller(tmp_path: Path) -> 
 def test_version_one_is_taken_where_two_has_no_cpu(tmp_path: Path) -> None:
     """Shares of version one keep the ratio, and never fall below the least the kernel takes."""
     (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / "cpu.shares").write_text("1024")
+    (tmp_path / "cpu" / "cgroup.procs").touch()
     shares = detect(mount=tmp_path)
     assert shares.kind is CpuShareKind.CGROUP1
     assert shares.set_share("j1", 0.75, [])
@@ -70,6 +70,6 @@ def test_a_share_is_a_fraction(share: float) -> None:
 def test_a_group_is_named_by_a_proper_job_id(tmp_path: Path) -> None:
     """An id with a path in it reaches no folder."""
     (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / "cpu.shares").touch()
+    (tmp_path / "cpu" / "cgroup.procs").touch()
     with pytest.raises(InputError):
         detect(mount=tmp_path).set_share("../j1", 0.5, [])

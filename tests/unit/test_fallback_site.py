@@ -156,7 +156,7 @@ async def test_first_way_is_kept_while_it_works(doors: Doors) -> None:
     "fault",
     [
         UnreachableError("nothing listens"),
-        IdentityNotProvenError("the certificate has expired"),
+        IdentityNotProvenError("the certificate has expired", hint=""),
         DeadlineError("no answer in time"),
     ],
 )
@@ -186,7 +186,7 @@ async def test_credential_that_is_missing(doors: Doors) -> None:
     """Without a certificate there is still the login."""
 
     def refuse() -> SiteConnection:
-        raise NotAuthorisedError("there is no credential")
+        raise NotAuthorisedError("there is no credential", hint="")
 
     both = FallbackSite(
         "lab",
@@ -199,7 +199,11 @@ async def test_credential_that_is_missing(doors: Doors) -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [UnavailableError("the children are out"), ConflictError("no"), NotAuthorisedError("not you")],
+    [
+        UnavailableError("the children are out"),
+        ConflictError("no", hint=""),
+        NotAuthorisedError("not you", hint=""),
+    ],
 )
 async def test_answers_are_no_shut_doors(doors: Doors, fault: GridError) -> None:
     """What the site itself says is passed on, and no other way is tried."""
@@ -227,12 +231,12 @@ async def test_every_door_shut(doors: Doors) -> None:
     """Both reasons are told; it works again when one opens. Only when nobody believes us is it a
     matter of who we are.
     """
-    doors.grpc.fault = IdentityNotProvenError("the certificate has expired")
+    doors.grpc.fault = IdentityNotProvenError("the certificate has expired", hint="")
     doors.ssh.fault = UnreachableError("connection refused", hint="check host and port")
     with pytest.raises(UnreachableError, match=r"expired.*refused") as caught:
         await doors.both.calendar.describe()
     assert caught.value.hint == "check host and port"
-    doors.ssh.fault = IdentityNotProvenError("the key was refused")
+    doors.ssh.fault = IdentityNotProvenError("the key was refused", hint="")
     with pytest.raises(IdentityNotProvenError, match=r"expired.*refused"):
         await doors.both.calendar.describe()
     doors.ssh.fault = None

@@ -6,11 +6,13 @@ import pytest
 
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridio.trust.gridmap import (
+    GridMap,
     GridMapEntry,
     add_to_grid_map,
     grid_map_entry,
     load_grid_map,
     parse_grid_map,
+    write_grid_map,
 )
 from gridtravel.gridio.trust.identity import Role
 
@@ -110,3 +112,71 @@ def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path: Path) -> None
         load_grid_map(path)
     with pytest.raises(InputError, match="there is no grid-mapfile at"):
         load_grid_map(tmp_path / "none")
+
+
+ADA = "/O=grid/OU=users/CN=ada"
+
+
+def two_entries() -> GridMap:
+    """A user with two accounts, and a manager."""
+    return GridMap([grid_map_entry(ADA, ["ada", "physics"]), grid_map_entry(NORTH, ["@manager"])])
+
+
+def test_maps_are_equal_by_their_entries() -> None:
+    """Equal maps have equal hashes; a map is no other thing."""
+    assert two_entries() == two_entries()
+    assert hash(two_entries()) == hash(two_entries())
+    assert two_entries() != GridMap([grid_map_entry(ADA, ["ada"])])
+    assert two_entries() != GridMap()
+    assert two_entries() != [ADA, NORTH]
+    assert two_entries().logins() == ["ada"]
+    with pytest.raises(InputError, match="given twice"):
+        GridMap([grid_map_entry(ADA, ["ada"])] * 2)
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    """In columns, and readable by everybody; an older file is replaced."""
+    path = tmp_path / "grid-mapfile"
+    path.write_text("old")
+    write_grid_map(path, two_entries())
+    lines = path.read_text().splitlines()
+    assert lines == [f'"{ADA}"       ada,physics', f'"{NORTH}"  @manager']
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert load_grid_map(path) == two_entries()
+    write_grid_map(path, GridMap())
+    assert path.read_text() == ""
+
+
+def test_as_many_accounts_as_allowed() -> None:
+    """256 with the login; one more is refused, and so is a role that no line gives."""
+    many = [f"a{number}" for number in range(256)]
+    assert len(grid_map_entry(ADA, many).accounts) == 256
+    with pytest.raises(InputError, match="more than 256 accounts"):
+        grid_map_entry(ADA, [*many, "one-more"])
+    with pytest.raises(InputError, match="not a role"):
+        GridMapEntry(subject="/C=US/CN=x", role=Role.USER)
+
+
+def test_a_file_that_is_no_text_or_too_long(tmp_path: Path) -> None:
+    """The line is named; of a file that is too long nothing is read."""
+    path = tmp_path / "grid-mapfile"
+    path.write_bytes(b'# one\n"' + ADA.encode() + b'" ada\n\xff\n')
+    with pytest.raises(InputError, match="line 3: this is not UTF-8"):
+        load_grid_map(path)
+    for text, line in ((b"\xff\n", 1), (b"\n\xff\n", 2)):
+        path.write_bytes(text)
+        with pytest.raises(InputError, match=f"line {line}: this is not UTF-8"):
+            load_grid_map(path)
+    with path.open("wb") as stream:
+        stream.truncate(16 * 1024 * 1024 + 1)
+    with pytest.raises(InputError, match="larger than 16777216 bytes"):
+        load_grid_map(path)
+
+
+@pytest.mark.parametrize("before", ["", "# mine\n", "# mine"])
+def test_a_line_is_added_behind_what_is_there(tmp_path: Path, before: str) -> None:
+    """Whether the last line was ended or not, and no empty line comes in between."""
+    path = tmp_path / "grid-mapfile"
+    path.write_text(before)
+    assert add_to_grid_map(path, grid_map_entry(ADA, ["ada"]))
+    assert path.read_text().splitlines() == [*before.splitlines(), f'"{ADA}"  ada']

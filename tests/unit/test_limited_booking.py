@@ -89,6 +89,25 @@ def test_an_amendment_may_not_grow_past_the_global_limit() -> None:
     assert refused(amended(5)).rule is DeclineRule.LIMIT_NODE_SECONDS
 
 
+def test_less_is_granted_under_limits_that_became_narrower() -> None:
+    """Who has more than is allowed by now may give some of it back, and not take more."""
+    calendar = a_calendar(8)
+    kept = book(calendar, a_request("one", nodes=4, duration_s=100, start=50))
+    limits = UserReservationLimits(default=AccountLimits(nodes_max=2, duration_max_s=10))
+
+    def amended(nodes: int, duration_s: int) -> object:
+        request = a_request(f"{nodes}-{duration_s}", nodes=nodes, duration_s=duration_s, start=50)
+        return decide_amend_within_limits(
+            calendar, limits, kept.reservation_id, request, OWNER, 0, availability=calendar.free
+        )[0]
+
+    shorter = amended(3, 60)
+    assert isinstance(shorter, Reservation)
+    assert (shorter.nodes, shorter.interval.duration_s) == (3, 60)
+    assert refused(amended(5, 60)).rule is DeclineRule.LIMIT_NODES
+    assert refused(amended(1, 101)).rule is DeclineRule.LIMIT_DURATION
+
+
 def test_an_amendment_said_twice_gets_its_first_answer() -> None:
     """Also when the limits would refuse it by now."""
     calendar = a_calendar()

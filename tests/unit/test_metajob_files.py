@@ -216,7 +216,7 @@ def test_each_mistake_in_a_pipeline_gets_one_line(old: str, new: str, told: str)
         ('{"name": 1,\n "name": 2}', "'name' stands twice"),
         ('{"name": "x",\n}', "line 2: not JSON"),
         ('{"guard": NaN}', "NaN is not a number"),
-        (WHOLE + ', "task": {"command": ["\\ud800"]}}', "line 1: an argument of command"),
+        (WHOLE + ', "task": {"command": ["\\ud800"]}}', "line 1: argument 0 of command"),
         (WHOLE + ', "task": {"command": [""]}}', "line 1: command has an empty program name"),
         (BARE + ',\n"machines": [{"name": "a",\n"nodes_max": 0}]}', "line 3: nodes_max must be 1"),
         (BARE + ', "machines": []}', "line 1: machines must not be empty"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from io import StringIO
 
-from rich.console import Console
 from rich.table import Table
 
+from gridtravel.gridio.terminal.console import TerminalConsole
 from gridtravel.travel_agent.output.rendering import print_table
 
 
@@ -23,7 +23,7 @@ def a_table() -> Table:
 def printed(width: int) -> list[str]:
     """What comes out at this width."""
     out = StringIO()
-    print_table(Console(file=out, width=width, highlight=False), a_table())
+    print_table(a_table(), TerminalConsole(file=out, width=width))
     return out.getvalue().splitlines()
 
 

@@ -219,7 +219,9 @@ async def test_a_connection_in_use_ends_with_its_last_call(scene: Scene) -> None
     assert [line.is_closed for line in scene.lines] == [True, False]
 
 
-@pytest.mark.parametrize("fault", [UnreachableError("no route"), IdentityNotProvenError("eve")])
+@pytest.mark.parametrize(
+    "fault", [UnreachableError("no route"), IdentityNotProvenError("eve", hint="")]
+)
 async def test_pauses_grow_while_a_site_cannot_be_reached(scene: Scene, fault: GridError) -> None:
     """However often it is asked for: doubling pauses up to the longest, one attempt after each,
     and no connection is left to try on its own meanwhile.

@@ -7,7 +7,7 @@ import pytest
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.jobs.job import JobSpec
 from gridtravel.local_sched.scheduling.config import SchedulerConfig
-from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.local_sched.scheduling.jobs import Job, WaitReason
 from gridtravel.local_sched.scheduling.priority import (
     PriorityRule,
     PriorityWeights,
@@ -95,9 +95,9 @@ def test_queue_by_priority_is_sorted_in_each_cycle() -> None:
     site = SmallSite(SchedulerConfig(order=by_priority(PriorityRule(nodes_full=4))))
     site.submit(4, 100)
     narrow, wide = site.submit(1, 50), site.submit(4, 100)
-    site.scheduler.hold(narrow.job_id, is_held=True)
+    site.scheduler.hold(narrow.job_id, WaitReason.HELD)
     site.cycle()
-    site.scheduler.hold(narrow.job_id, is_held=False)
+    site.scheduler.hold(narrow.job_id, None)
     told = why(site.scheduler, wide.job_id, 0)
     assert told.jobs_before == 0
     assert told.priority_terms["resources"] == 250

@@ -62,6 +62,7 @@ def submitted(scheduler: LocalScheduler, job_id: str, owner: str = "ann", **more
         ("[priority]\nqueue_time = 0\nexpansion_factor = 0", "priority weights let jobs starve"),
         ('[priority]\nresources = "much"', "priority.resources: "),
         ("[priority]\nresources = nan", "priority.resources: "),
+        ('[queue]\norder = "fcfs"\n[priority]\nqueue_time = 2', "priority: it has no effect"),
         ("[priority]\nage = 1", "priority.age: this key is not known"),
         ("[qos.high]\ntarget_expansion = 0.5", "qos.high: a target expansion factor is above 1"),
         ("[qos.high]\ntarget_queue_time = 60", "this key is not known"),

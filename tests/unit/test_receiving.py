@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest.mock import AsyncMock, patch
 
 import pytest
 
+from gridtravel.agents.jobs.runner import JobRunner
 from gridtravel.agents.trips.handover import LEG_QUESTION
 from gridtravel.gridcore.booking.reservations import ReservationState
 from gridtravel.gridcore.callers import Caller, Role
@@ -16,14 +18,17 @@ from gridtravel.gridcore.errors import GridError, NotAuthorisedError, NotFoundEr
 from gridtravel.gridcore.jobs.handovers import HandedFile
 from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus
+from gridtravel.local_sched.scheduling.jobs import WaitReason
 from gridtravel.local_sched.scheduling.reservation_jobs import START_SLACK_S
 from tests.support.cards import card_of
+from tests.support.maintenance_world import KENNETH
 from tests.support.two_sites import (
     EVE,
     HANDOVER,
     NOW,
     SECOND_START,
     a_chain,
+    a_grant,
     once,
     received,
     two_sites,
@@ -119,7 +124,10 @@ async def test_what_can_never_arrive_fails_atonce(
         ),
         (FileStatus(path="field.dat/../../x", size_bytes=1, sha256="0" * 64), "the site offers"),
         (FileStatus(path="field.dat", size_bytes=2000), "the site offers 'field.dat'"),
-        (FileStatus(path="field.dat", size_bytes=10, sha256="0" * 64), "longer than it was said"),
+        (
+            FileStatus(path="field.dat", size_bytes=10, sha256="0" * 64),
+            "longer than the 10 bytes",
+        ),
         (FileStatus(path="field.dat", size_bytes=2000, sha256="0" * 64), "arrived damaged"),
     ],
 )
@@ -166,7 +174,7 @@ async def test_a_job_that_is_exchanged_before_it_began_breaks_nothing(tmp_path: 
         assert grid.right.view(second).state is JobState.QUEUED
         (kept,) = grid.left.agent.calendar.reservations.values()
         grid.left.runs["2.left"] = 20
-        await grid.job("left", kept, attempt=2)
+        await grid.job("left", kept, attempt=2, gives=a_grant())
         await grid.pass_time(SECOND_START + 1)
         assert grid.right.view(second).state is JobState.RUNNING
 
@@ -223,7 +231,8 @@ async def test_a_crash_between_failing_and_letting_go_leaves_no_leg_behind(tmp_p
     """The job's failure was journaled, the release of its leg was not: the next start does it."""
     async with two_sites(tmp_path) as grid, asyncio.TaskGroup() as group:
         _, second = await a_chain(grid)
-        await grid.right.agent.runner.give_up(second, "it cannot be")
+        with patch.object(JobRunner, "release_leg", AsyncMock()):
+            await grid.right.agent.runner.give_up(second, "it cannot be")
         assert grid.right.agent.calendar.live()
         await grid.right.restart()
         grid.right.agent.handover_receiver.open(group)
@@ -278,6 +287,31 @@ async def test_only_a_site_that_travels_with_the_trip_may_read_a_leg(tmp_path: P
                 await port.query(LEG_QUESTION, question)
 
 
+async def test_a_site_reads_only_what_a_handover_names(tmp_path: Path) -> None:
+    """A site of the trip that lies, and comes for more: the whole folder, other files, a way out of
+    what was named, or files that were named to another site.
+    """
+    async with two_sites(tmp_path) as grid:
+        first, _ = await a_chain(grid)
+        (kept,) = grid.left.agent.calendar.reservations.values()
+        area = kept.reservation_id
+        await grid.write("left", kept, "secret.dat", b"key")
+        await grid.write("left", kept, "field.dat.old/x", b"key")
+        lying = Caller(subject="site:right", role=Role.SITE, site="right")
+        port = grid.left.agent.site_port(lying)
+        for path in ("", ".", "secret.dat", "field.dat/../secret.dat", "field.dat.old/x", "/"):
+            with pytest.raises(NotAuthorisedError):
+                await port.list_files(area, path, with_checksums=True)
+            with pytest.raises(NotAuthorisedError):
+                await anext(port.get_file(area, path, 0))
+        assert grid.left.view(first).spec.gives == a_grant()
+        third = await grid.leg("left", "third", NOW + 300)
+        await grid.job("left", third, gives=a_grant(site="left"))
+        await grid.write("left", third, "field.dat", b"42")
+        with pytest.raises(NotAuthorisedError):
+            await port.list_files(third.reservation_id, "field.dat", with_checksums=True)
+
+
 async def test_a_site_fetches_for_nobody_the_files_of_anothers_trip(tmp_path: Path) -> None:
     """Eve travels between the same two sites and names the first stage of kenneth's trip as hers:
     her site asks for the leg of her own trip, which has none of that name, and nothing moves.
@@ -300,7 +334,7 @@ async def test_a_stage_at_the_same_site_needs_no_wire(tmp_path: Path) -> None:
         second = await grid.leg("right", "second", SECOND_START)
         grid.right.runs["1.right"] = 20
         await grid.write("right", first, "field.dat", b"here")
-        await grid.job("right", first)
+        await grid.job("right", first, gives=a_grant(site="right"))
         here = replace(HANDOVER, site="right", endpoint="")
         job = await grid.job("right", second, handover=here)
         await grid.pass_time(SECOND_START + 1)
@@ -308,3 +342,25 @@ async def test_a_stage_at_the_same_site_needs_no_wire(tmp_path: Path) -> None:
         target = tmp_path / "right" / second.reservation_id / "in/field.dat"
         assert target.read_bytes() == b"here"
         assert grid.connections == 0
+
+
+async def test_a_stage_that_waits_says_for_what(tmp_path: Path) -> None:
+    """To whoever looks at it and to whoever asks why; what its owner holds beside that is on hold,
+    and waits for the stage before again when it is let go.
+    """
+    async with two_sites(tmp_path) as grid:
+        _, second = await a_chain(grid)
+        grid.is_cut = True
+        await grid.pass_time(SECOND_START + 2)
+        port = grid.right.agent.site_port(KENNETH)
+
+        async def reasons() -> set[object]:
+            explained = cast(dict[str, object], await port.query("why", {"job": second}))
+            (view,) = await port.jobs(job_ids=[second])
+            return {explained["reason"], view.reason}
+
+        assert await reasons() == {str(WaitReason.HANDOVER)}
+        await port.order("hold-job", {"job": second})
+        assert await reasons() == {str(WaitReason.HELD)}
+        await port.order("release-job", {"job": second})
+        assert await reasons() == {str(WaitReason.HANDOVER)}

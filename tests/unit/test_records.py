@@ -312,7 +312,7 @@ def test_any_json_of_the_same_meaning_is_read(content: bytes) -> None:
         ("PART", body(name="x", parts=[7]), "parts.0: Input should be .* Part, found 7"),
         ("POSITIVE", body(number=True), "number: Input should be a valid integer, found True"),
         ("POSITIVE", body(number=1.0), "number: Input should be a valid integer, found 1.0"),
-        ("POSITIVE", body(number="9" * 99), r"integer, found '9{56}\.\.\.$"),
+        ("POSITIVE", body(number="9" * 99), r"integer, found '9{56}\.\.\. "),
         ("POSITIVE", body(number=0), "the number must be positive"),
         ("POSITIVE", body(double=4), "double: Unexpected keyword argument"),
     ],

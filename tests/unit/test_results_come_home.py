@@ -7,12 +7,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from gridtravel.gridcore.errors import GridError, InputError, UnavailableError
+from gridtravel.gridcore.errors import ConflictError, GridError, InputError, UnavailableError
 from gridtravel.gridcore.jobs.tasks import StagedFile, TaskSpec
 from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
 from gridtravel.travel_agent.news import News
@@ -285,3 +286,40 @@ async def test_a_destination_of_the_users_own_may_lie_elsewhere(tmp_path: Path) 
     ]
     with pytest.raises(GridError, match="two legs would write"):
         check_apart(plans)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sha256": ""},
+        {"sha256": "0" * 63},
+        {"sha256": "sha256sum: not found"},
+        {"size_bytes": -1},
+    ],
+)
+async def test_what_cannot_be_checked_is_not_asked_for(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    """Over every carrier: a site binds itself to size and content before a byte is taken."""
+    site = Left({"log": b"one"})
+    truth = site.list_files
+
+    async def lie(area: str, path: str, *, with_checksums: bool) -> list[FileStatus]:
+        found = await truth(area, path, with_checksums=with_checksums)
+        return [replace(each, **change) for each in found]
+
+    site.list_files = lie  # type: ignore[method-assign]
+    with pytest.raises(UnavailableError, match="says no size or no checksum of 'log'"):
+        await fetch(site, tmp_path)
+    assert (site.offsets, contents(tmp_path)) == ([], {})
+
+
+@pytest.mark.parametrize("more", [b"!", b"!" * 100_000])
+async def test_a_byte_more_than_announced_is_one_too_many(tmp_path: Path, more: bytes) -> None:
+    """It is noticed before anything is written, and nothing of the file is kept."""
+    site = Left({"log": b"one"})
+    site.meanwhile = lambda: site.files.update(log=b"one" + more)
+    with pytest.raises(ConflictError, match="longer than the 3 bytes"):
+        await fetch(site, tmp_path)
+    assert contents(tmp_path) == {}
+    assert len(site.offsets) == 1

@@ -38,8 +38,9 @@ from gridtravel.gridio.rpc.codec.faults import (
 )
 from gridtravel.gridio.rpc.codec.site_messages import decode_json
 from gridtravel.gridio.rpc.port_verbs import PORT_VERBS
-from gridtravel.gridio.rpc.server.front_door import FrontDoor, LocalSocket
+from gridtravel.gridio.rpc.server.front_door import Admitting, FrontDoor
 from gridtravel.gridio.rpc.server.grid_server import GridServer
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.rpc.server.peers import Peer, map_caller
 from gridtravel.gridio.sites.connections import DRIFT_MAX, IdentityNotProvenError, SkewMeter
 from gridtravel.gridio.sites.forwarding import call
@@ -99,8 +100,8 @@ def test_absurd_times_say_nothing(site_time: float) -> None:
 
 
 @pytest.mark.parametrize("kind", CODES)
-@pytest.mark.parametrize("hint", [None, "say é instead"])
-def test_each_fault_comes_back_as_itself(kind: type[GridError], hint: str | None) -> None:
+@pytest.mark.parametrize("hint", ["", "say é instead"])
+def test_each_fault_comes_back_as_itself(kind: type[GridError], hint: str) -> None:
     """Class, message and hint survive the journey through status and metadata."""
     fault = kind("no such é", hint=hint)
     back = fault_from(code_of(fault), details_of(fault), metadata_of(fault), attempted="Commit")
@@ -112,7 +113,7 @@ def test_each_fault_comes_back_as_itself(kind: type[GridError], hint: str | None
 def test_each_fault_has_a_code_of_its_own() -> None:
     """Two classes with one code could not be told apart again."""
     assert len(set(CODES.values())) == len(CODES)
-    assert code_of(type("Special", (ConflictError,), {})("x")) is CODES[ConflictError]
+    assert code_of(type("Special", (ConflictError,), {})("x", hint="")) is CODES[ConflictError]
 
 
 def test_a_long_fault_fits_into_metadata() -> None:
@@ -130,7 +131,7 @@ def test_a_long_fault_fits_into_metadata() -> None:
 def test_hostile_fault_metadata(content: str) -> None:
     """A hint that is none is left out."""
     back = fault_from(grpc.StatusCode.NOT_FOUND, "x", [(FAULT_KEY, content)], attempted="y")
-    assert (type(back), back.hint) == (NotFoundError, None)
+    assert (type(back), back.hint) == (NotFoundError, "")
 
 
 @pytest.mark.parametrize(
@@ -276,7 +277,9 @@ def test_local_socket_path_is_bounded(tmp_path: Path) -> None:
 
 async def test_unknown_group(tmp_path: Path) -> None:
     """A group that the machine does not have leaves no socket behind."""
-    door = FrontDoor(LocalSocket(path=tmp_path / "s", group="no-such-group"))
+    door = FrontDoor(
+        local=LocalSocket(path=tmp_path / "s", group="no-such-group"), admitting=Admitting()
+    )
     door.prepare()
     with pytest.raises(InputError, match="no group"):
         await door.open()
@@ -287,7 +290,7 @@ async def test_unknown_group(tmp_path: Path) -> None:
 async def test_group_may_connect(tmp_path: Path) -> None:
     """A named group gets in, and nobody else."""
     group = grp.getgrgid(os.getgid()).gr_name
-    door = FrontDoor(LocalSocket(path=tmp_path / "s", group=group))
+    door = FrontDoor(local=LocalSocket(path=tmp_path / "s", group=group), admitting=Admitting())
     door.prepare()
     await door.open()
     status = os.stat(tmp_path / "s")

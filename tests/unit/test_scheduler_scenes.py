@@ -252,11 +252,11 @@ def test_held_job_is_passed_over_and_returns_to_its_turn() -> None:
     site.submit(4, 100)
     held, other = site.submit(4, 100), site.submit(4, 100)
     site.cycle()
-    site.scheduler.hold(held.job_id, is_held=True)
+    site.scheduler.hold(held.job_id, WaitReason.HELD)
     site.cycle(1)
     assert (held.planned_start, held.reason) == (None, WaitReason.HELD)
     assert other.planned_start == 100
-    site.scheduler.hold(held.job_id, is_held=False)
+    site.scheduler.hold(held.job_id, None)
     site.cycle(2)
     assert (other.planned_start, held.planned_start) == (100, 200), "promises come before ranks"
 
@@ -266,7 +266,7 @@ def test_hold_outlasts_a_binding() -> None:
     site = SmallSite()
     reservation = site.reserved(1, 100, 500)
     job = site.submit(1, 10, bound_to=reservation.reservation_id)
-    site.scheduler.hold(job.job_id, is_held=True)
+    site.scheduler.hold(job.job_id, WaitReason.HELD)
     site.cycle()
     assert job.reason is WaitReason.HELD
     site.scheduler.bind_job(job.job_id, [], 0)

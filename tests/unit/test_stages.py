@@ -8,7 +8,6 @@ from typing import cast
 from zoneinfo import ZoneInfo
 
 import pytest
-from rich.console import Console
 
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.jobs.handovers import HandedFile, Handover
@@ -23,6 +22,7 @@ from gridtravel.gridcore.trips.itineraries import (
 )
 from gridtravel.gridcore.trips.metajobs import Metajob, StagedFile, TaskSpec, UsagePattern
 from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridio.terminal.console import TerminalConsole
 from gridtravel.travel_agent.itinerary_json import itinerary_json
 from gridtravel.travel_agent.output.rendering import input_lines, itinerary_table
 from gridtravel.travel_agent.running.pipeline_inputs import (
@@ -152,7 +152,7 @@ def test_people_and_scripts_see_stage_and_machine() -> None:
     job = a_pipeline("a", "b")
     trip = with_inputs(job, booked(job), reached(job, a="a:1"))
     screen = StringIO()
-    Console(file=screen, width=80).print(itinerary_table(trip, ZoneInfo("UTC")))
+    TerminalConsole(file=screen, width=80).print(itinerary_table(trip, ZoneInfo("UTC")))
     assert "s1 at b" in screen.getvalue()
     legs = itinerary_json(trip)["legs"]
     assert [(leg["leg"], leg["machine"]) for leg in legs] == [("s0", "a"), ("s1", "b")]

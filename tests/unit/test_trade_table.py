@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from io import StringIO
 
-from rich.console import Console
-
 from gridtravel.gridcore.booking.trade import TradeAccount
 from gridtravel.gridcore.ports import SiteDescription
+from gridtravel.gridio.terminal.console import TerminalConsole
 from gridtravel.travel_agent.output.rendering import site_json, trade_table
 from gridtravel.travel_agent.running.reports import SiteReport
 from gridtravel.travel_agent.sites.config import MachineEntry
@@ -42,7 +41,7 @@ def test_the_balance_of_each_member() -> None:
     in reach has none.
     """
     paper = StringIO()
-    Console(width=100, file=paper).print(trade_table([report(NORTH), report(None)]))
+    TerminalConsole(width=100, file=paper).print(trade_table([report(NORTH), report(None)]))
     lines = [line.split() for line in paper.getvalue().splitlines()]
     assert ["up-north", "north", "0", "900", "0", "-900"] in lines
     assert ["up-north", "east", "900", "0", "30", "+900"] in lines

@@ -52,8 +52,12 @@ class Trips:
     def read(self, trip_id: str) -> StoredTrip:
         """See ``TripJournals``."""
         if trip_id in self.damaged:
-            raise JournalDamaged(f"the journal of {trip_id} is damaged")
+            raise JournalDamaged(f"the journal of {trip_id} is damaged", hint="")
         return StoredTrip(records=tuple(self.disks[trip_id].records))
+
+    def discard(self, trip_id: str) -> None:
+        """See ``TripJournals``."""
+        del self.disks[trip_id]
 
 
 async def test_the_newest_trip_that_is_not_over_is_meant() -> None:

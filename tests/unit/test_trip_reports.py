@@ -140,3 +140,23 @@ def test_a_leg_that_was_released_with_its_job_is_gone() -> None:
     assert [leg.state for leg in found.itinerary.legs] == [LegState.BOOKED, LegState.RELEASED]
     assert found.itinerary.state is TripState.FAILED
     assert not found.is_over
+
+
+def test_a_leg_that_ran_nothing_is_told() -> None:
+    """It has no job, or one that still waits though its time has gone by: the trip has failed,
+    whatever the other leg did, and the reason is remembered. Mere time has nothing to run.
+    """
+    over = replace(in_book("east", ReservationState.COMPLETED), runs=True)
+    done = look("west", NOON + 0.25, 0.0)
+    job = done.job
+    assert job is not None
+    done = replace(done, job=replace(job, state=JobState.COMPLETED))
+    waiting = replace(job, state=JobState.QUEUED, reason="its input 'in.dat' is missing")
+    for idle, words in ((over, "ran nothing"), (replace(over, job=waiting), "in.dat")):
+        found = report(idle, done)
+        states = [each.state for each in found.itinerary.legs]
+        assert states == [LegState.FAILED, LegState.COMPLETED]
+        assert found.itinerary.state is TripState.FAILED
+        assert words in found.last_words
+    time_alone = replace(over, runs=False)
+    assert report(time_alone, done).itinerary.state is TripState.COMPLETED

@@ -89,7 +89,7 @@ limit_s = 5
         (STANDING + 'time_zone = "PST"\n', "standing.0: "),
         (STANDING.replace('"class"', '"a b"'), "standing.0: the name"),
         (STANDING + "[standing.access]\nlimit_s = 5\n", "standing.0.access.limit_s"),
-        (STANDING * 2, "two standing reservations have the same name"),
+        (STANDING * 2, "standing.1: there is a rule 'class' already"),
         (SHORTPOOL + "latency_h = 8\n", "shortpools.0.latency_h"),
         (SHORTPOOL.replace('"n"', '"m"'), "shortpools.0.class: no class 'm'"),
         (SHORTPOOL.replace("nodes = 2", "nodes = 9"), "shortpools.0.nodes: class n has 8"),

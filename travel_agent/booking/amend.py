@@ -1,7 +1,6 @@
 """From a user's wish to change a trip to the trip as it is then, with its jobs: ``gur amend``.
 
-``amendment`` changes what is booked; here a wish becomes a metajob, and the legs' jobs learn who
-their companions are now.
+``amendment`` changes what is booked and what runs there; here a wish becomes a metajob.
 """
 
 from __future__ import annotations
@@ -13,16 +12,14 @@ from typing import Final
 
 from gridtravel.gridcore.booking.reservations import Decline
 from gridtravel.gridcore.errors import ConflictError, GridError, InputError
-from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.timing.instants import Instant
-from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, TripState
+from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob, UsagePattern
 from gridtravel.travel_agent.booking.amendment import TripAmendment
-from gridtravel.travel_agent.log.events import JobSubmitted
+from gridtravel.travel_agent.booking.outcome import say_ready
 from gridtravel.travel_agent.news import Listener
 from gridtravel.travel_agent.running.jobs import LegWork, check_files
 from gridtravel.travel_agent.session import GridSession
-from gridtravel.travel_agent.trip_context import TripContext
 
 UNDO_WITHIN_S: Final = 3.0
 """How long an interrupted change (Ctrl-C) may take to release its holds before they expire."""
@@ -96,6 +93,7 @@ async def amend(
             )
         wanted = change.applied_to(session.metajob_of(log))
         wanted.check_still_possible(session.clock.now())
+        base = base if change.metajob is not None else Path(story.base)
         check_files(wanted, session.destinations(wanted), base)
         tries = [wanted] if change.moves else [*pinned(wanted, story.itinerary()), wanted]
         amending = TripAmendment(session, log, listener)
@@ -114,13 +112,14 @@ async def change_trip(
     gone: frozenset[str] = frozenset(),
     may_leave_keepers: bool = False,
 ) -> Changed:
-    """Change what is booked, then the jobs. What is interrupted before the decision is undone.
+    """Change what is booked and what runs in it, then send what is missing there. What is
+    interrupted before the decision is undone.
     ``gone``: legs whose reservations have ended already. ``may_leave_keepers``: see
     ``TripAmendment``.
     """
     try:
         decline = await amending.amend(
-            wanted, tries, reason, gone=gone, may_leave_keepers=may_leave_keepers
+            wanted, tries, reason, base, gone=gone, may_leave_keepers=may_leave_keepers
         )
     except (Exception, asyncio.CancelledError):
         amendment = amending.story.amendment
@@ -130,31 +129,10 @@ async def change_trip(
     if decline is not None:
         return Changed(itinerary=amending.story.itinerary(), decline=decline)
     await amending.settle()
-    return Changed(itinerary=await requeue_jobs(amending.trip(), base))
-
-
-async def requeue_jobs(trip: TripContext, base: Path) -> Itinerary:
-    """Queue the jobs of new legs, and exchange those that wait with what is no longer true. The
-    old job ends before the new one comes: both in one reservation could run one after the other.
-    """
-    work, story = LegWork(trip), trip.log.story
-    itinerary, attempt = story.itinerary(), story.attempt.number
-
-    async def exchange(leg: Leg) -> None:
-        if leg.job_id is None or work.task_of(leg) is None:
-            return
-        port = trip.destinations[leg.machine].connection.site
-        (view,) = await port.jobs(job_ids=[leg.job_id])
-        wanted = work.job_spec(leg, itinerary, request_id=view.spec.request_id)
-        known = replace(view.spec, account=wanted.account)
-        if view.state in (JobState.QUEUED, JobState.CANCELLED) and known != wanted:
-            await port.cancel_job(leg.job_id)
-            again = f"{itinerary.trip_id}.{leg.name}.job.{attempt}"
-            job = await work.submit(leg, itinerary, request_id=again)
-            await trip.log.write(JobSubmitted(leg=leg.name, job_id=job.job_id))
-
-    await asyncio.gather(*(exchange(leg) for leg in itinerary.legs))
-    return await work.queue_jobs(trip.log.story.itinerary(), base)
+    trip = amending.trip()
+    itinerary = await LegWork(trip).finish(amending.story.itinerary())
+    await say_ready(trip)
+    return Changed(itinerary=itinerary)
 
 
 def pinned(wanted: Metajob, itinerary: Itinerary) -> list[Metajob]:

@@ -12,20 +12,22 @@ was interrupted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, Reservation
 from gridtravel.gridcore.errors import GridError, UnavailableError
 from gridtravel.gridcore.trips.itineraries import Leg, LegState, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
-from gridtravel.gridcore.trips.planning import Plan
+from gridtravel.gridcore.trips.planning import Plan, PlannedLeg
 from gridtravel.gridcore.trips.trip_consensus import Outcome, majority
 from gridtravel.travel_agent.booking.holds import LegHolds
 from gridtravel.travel_agent.booking.outcome import call_off, commit_or_learn, give_up_or_learn
 from gridtravel.travel_agent.booking.replacing import replacing
 from gridtravel.travel_agent.booking.two_phase import ATTEMPTS_MAX, CANCELLED
 from gridtravel.travel_agent.choices import SearchChoice
+from gridtravel.travel_agent.local_files import whole_path
 from gridtravel.travel_agent.log.events import (
     AmendmentClosed,
     AmendmentDecided,
@@ -53,6 +55,8 @@ class TripAmendment:
         self._session = session
         self._log = log
         self._tell = listener
+        self._hopeless: dict[Plan, Decline] = {}
+        """Plans that were refused for what does not pass."""
 
     @property
     def story(self) -> TripStory:
@@ -68,15 +72,16 @@ class TripAmendment:
         wanted: Metajob,
         tries: Sequence[Metajob],
         reason: str,
+        base: Path,
         *,
         gone: frozenset[str] = frozenset(),
         may_leave_keepers: bool = False,
     ) -> Decline | None:
         """Change the trip into ``wanted``; a refusal leaves it as it was. ``tries``: what is
         searched for, the first that can be had; each is ``wanted`` with a narrower window, and the
-        last one usually ``wanted`` itself. ``gone``: legs whose reservations have ended, so that
-        nothing replaces them. ``may_leave_keepers``: see ``_leaves_keepers``; only for a trip that
-        is lost otherwise.
+        last one usually ``wanted`` itself. ``base``: where relative paths of its files begin.
+        ``gone``: legs whose reservations have ended, so that nothing replaces them.
+        ``may_leave_keepers``: see ``_leaves_keepers``; only for a trip that is lost otherwise.
         """
         story = self._log.story
         old = self._session.metajob_of(self._log)
@@ -85,11 +90,14 @@ class TripAmendment:
             return refusal
         await self._session.meet(wanted)
         text = metajob_to_json(wanted)
-        await self._log.write(AmendmentOpened(metajob_json=text, reason=reason))
+        await self._log.write(
+            AmendmentOpened(metajob_json=text, reason=reason, base=whole_path(base))
+        )
         trip = self._trip_to(wanted, old)
         kept = [leg for leg in story.legs if leg.name not in gone]
         destinations = replacing(self._session.destinations(wanted), story.trip_id, kept)
         holds = LegHolds(replace(trip, destinations={**trip.destinations, **destinations}))
+        await holds.work.learn_inputs()
         refusal = None
         for each in tries:
             looked_for = replace(trip, metajob=each, destinations=destinations)
@@ -127,7 +135,9 @@ class TripAmendment:
     async def _hold(
         self, search: Search, holds: LegHolds, trip: TripContext, may_leave_keepers: bool
     ) -> Decline | None:
-        """Search and hold until every leg is held, and write that down; or why not."""
+        """Search and hold until every leg is held, and write that down; or why not. A plan that was
+        refused for what does not pass is not tried again.
+        """
         story, clock = self._log.story, self._session.clock
         refusal = Decline(rule=DeclineRule.CHANGED, message="the sites' calendars kept changing")
         for number in range(story.attempts + 1, story.attempts + 1 + ATTEMPTS_MAX):
@@ -136,16 +146,25 @@ class TripAmendment:
                 return plan
             if lacking := trip.without_keeper(plan):
                 return lacking
+            if plan in self._hopeless:
+                return self._hopeless[plan]
             if not may_leave_keepers and (kept := self._leaves_keepers(plan, trip)):
                 return kept
             self._tell(News(step=Step.PLANNED, text=plan_text(plan), attempt=number))
             attempt = trip.new_attempt(plan, number)
             held, refusals = await holds.hold_all(plan, attempt)
             if not refusals:
-                await self._decided(plan, attempt, held, trip)
+                legs = [self._held_leg(each, held[each.name], trip) for each in plan.legs]
+                # What a leg that stays has keeps its files until the change is decided.
+                is_new = {name for name, each in held.items() if each.request.replaces is None}
+                await holds.work.send_small([each for each in legs if each.name in is_new])
+                await self._decided(plan, attempt, legs, trip)
                 return None
             await holds.let_go(plan, held, attempt)
-            refusal = next(iter(refusals.values()))
+            lasting = [each for each in refusals.values() if not each.rule.may_pass]
+            refusal = next(iter(lasting or refusals.values()))
+            if lasting:
+                self._hopeless[plan] = refusal
             await search.learn(refusals)
             await clock.sleep_until(clock.now_precise() + jitter_s(story.trip_id, number))
         return refusal
@@ -166,16 +185,21 @@ class TripAmendment:
         )
         return Decline(rule=DeclineRule.STATE, message=message)
 
+    def _held_leg(self, planned: PlannedLeg, hold: Reservation, trip: TripContext) -> Leg:
+        """A leg as it is to be; one that stays at its site is reached where it was."""
+        leg = trip.leg(planned.name, planned.machine, hold, LegState.HELD)
+        for old in self._log.story.legs:
+            if old.reservation_id == hold.request.replaces and old.machine == leg.machine:
+                return replace(leg, contact=old.contact)
+        return leg
+
     async def _decided(
-        self, plan: Plan, attempt: Attempt, held: Mapping[str, Reservation], trip: TripContext
+        self, plan: Plan, attempt: Attempt, legs: Sequence[Leg], trip: TripContext
     ) -> None:
-        legs = tuple(
-            trip.leg(each.name, each.machine, held[each.name], LegState.HELD) for each in plan.legs
-        )
         await self._log.write(
             AmendmentDecided(
                 attempt=attempt.number,
-                legs=legs,
+                legs=tuple(legs),
                 acceptors=attempt.acceptors,
                 nonce=attempt.nonce,
                 asked_at=attempt.asked_at,
@@ -203,8 +227,9 @@ class TripAmendment:
         """
         trip = self._trip_as(amendment.metajob_json)
         legs, attempt = amendment.legs, amendment.attempt
+        manifest = trip.manifest(legs)
         if wish is Outcome.COMMIT:
-            outcome = await commit_or_learn(trip, attempt)
+            outcome = await commit_or_learn(trip, attempt, manifest)
         else:
             outcome = await give_up_or_learn(trip, attempt)
         if outcome is Outcome.ABORT:
@@ -216,7 +241,9 @@ class TripAmendment:
             await self._undo(amendment, self._log.story.message or CANCELLED)
             return None
         holds = LegHolds(trip)
-        answers = await asyncio.gather(*(holds.commit_leg(leg, is_decided=True) for leg in legs))
+        answers = await asyncio.gather(
+            *(holds.commit_leg(leg, is_decided=True, manifest=manifest) for leg in legs)
+        )
         refusals = [each for each in answers if isinstance(each, Decline)]
         if not attempt.acceptors and len(refusals) == len(legs):
             await self._close(refusals[0].message)
@@ -236,7 +263,7 @@ class TripAmendment:
             leg = trip.leg(held.name, held.machine, kept, LegState.BOOKED)
             known = before.pop((leg.machine, leg.reservation_id), None)
             if known is not None:
-                leg = replace(leg, job_id=known.job_id, zone=known.zone)
+                leg = replace(leg, job_id=leg.job_id or known.job_id, zone=known.zone)
             legs.append(leg)
         await self._log.write(TripAmended(legs=tuple(legs), dropped=tuple(before.values())))
 
@@ -333,7 +360,9 @@ class TripAmendment:
 
     def _trip_to(self, metajob: Metajob, other: Metajob) -> TripContext:
         """The trip in the form of one metajob, with the machines of another beside its own."""
-        trip = self._session.trip(self._log.story.trip_id, metajob, self._log, self._tell)
+        story = self._log.story
+        base = Path(story.base if story.amendment is None else story.amendment.base)
+        trip = self._session.trip(story.trip_id, metajob, self._log, self._tell, base=base)
         both = {**self._session.destinations(other), **trip.destinations}
         return replace(trip, destinations=both)
 

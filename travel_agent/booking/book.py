@@ -14,15 +14,16 @@ from gridtravel.gridcore.errors import GridError, InputError
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridcore.trips.trip_wishes import TripEvent
-from gridtravel.travel_agent.booking.outcome import OutcomeOpenError
+from gridtravel.travel_agent.booking.outcome import OutcomeOpenError, say_ready
 from gridtravel.travel_agent.booking.race import start_race
 from gridtravel.travel_agent.booking.resume import resume
 from gridtravel.travel_agent.booking.two_phase import Booking
+from gridtravel.travel_agent.local_files import whole_path
 from gridtravel.travel_agent.log.events import TripOpened
-from gridtravel.travel_agent.log.trip_log import ForgetfulLog, JournaledTripLog
+from gridtravel.travel_agent.log.trip_log import ForgetfulLog, open_new_log
 from gridtravel.travel_agent.metajob_file.writer import metajob_to_json
 from gridtravel.travel_agent.news import Listener
-from gridtravel.travel_agent.running.jobs import LegWork, check_files
+from gridtravel.travel_agent.running.jobs import InputsUnsentError, check_files
 from gridtravel.travel_agent.running.notify import notify_people
 from gridtravel.travel_agent.running.pipeline_inputs import with_inputs
 from gridtravel.travel_agent.search.choice import check_search
@@ -45,23 +46,27 @@ async def set_out(
     destinations = session.destinations(metajob)
     check_search(session.config.search, metajob, destinations)
     check_files(metajob, destinations, base)
+    session.check_sites(destinations)
     session.check_keepers(metajob)
     await session.check_logins(destinations)
     await session.meet(metajob)
-    log = JournaledTripLog(session.journals.create(trip_id), session.clock)
+    opened = TripOpened(
+        trip_id=trip_id,
+        name=metajob.name,
+        metajob_json=metajob_to_json(metajob),
+        base=whole_path(base),
+    )
+    log = await open_new_log(session.journals, session.clock, opened)
     try:
-        trip = session.trip(trip_id, metajob, log, listener)
+        trip = session.trip(trip_id, metajob, log, listener, base=base)
         booking = Booking(trip, search=session.config.search)
-        opened = TripOpened(
-            trip_id=trip_id, name=metajob.name, metajob_json=metajob_to_json(metajob)
-        )
         try:
-            await log.write(opened)
             itinerary = await booking.book()
             if itinerary.state is TripState.BOOKED:
-                itinerary = await LegWork(trip).queue_jobs(itinerary, base)
+                itinerary = await booking.work.finish(itinerary)
+                await say_ready(trip)
                 await notify_people(session, trip, TripEvent.BOOKED, itinerary)
-        except OutcomeOpenError:
+        except (OutcomeOpenError, InputsUnsentError):
             raise
         except (Exception, asyncio.CancelledError) as fault:
             # An undo that could not reach every site is not said again at once.
@@ -86,7 +91,8 @@ async def ask_only(session: GridSession, metajob: Metajob, listener: Listener) -
     check_search(session.config.search, metajob, session.destinations(metajob))
     session.check_keepers(metajob)
     await session.meet(metajob)
-    trip = session.trip(session.ids.new_id("quote"), metajob, ForgetfulLog(), listener)
+    trip_id = session.ids.new_id("quote")
+    trip = session.trip(trip_id, metajob, ForgetfulLog(), listener, base=Path())
     booking = Booking(trip, search=session.config.search)
     try:
         return with_inputs(metajob, await booking.quote(), trip.destinations)

@@ -116,7 +116,8 @@ async def _lacking(session: GridSession, leg: Leg) -> int:
     except (NotFoundError, ConflictError):
         return 0
     known = answer.get("lacking", {}) if isinstance(answer, dict) else {}
-    return int(known.get(leg.reservation_id or "", 0)) if isinstance(known, dict) else 0
+    count = known.get(leg.reservation_id or "", 0) if isinstance(known, dict) else 0
+    return count if isinstance(count, int) else 0
 
 
 async def _try_rules(
@@ -154,7 +155,7 @@ async def _try(
             found.wanted,
             [found.search],
             reason,
-            Path(),
+            Path(amending.story.base),
             gone=gone,
             may_leave_keepers=True,
         )

@@ -13,12 +13,15 @@ from typing import Final
 
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, Reservation, TripRef
 from gridtravel.gridcore.errors import GridError, NotAuthorisedError, UnavailableError
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.trips.itineraries import Leg
+from gridtravel.gridcore.trips.manifests import Manifest
 from gridtravel.gridcore.trips.planning import Plan, PlannedLeg
 from gridtravel.travel_agent.booking.outcome import OutcomeOpenError
 from gridtravel.travel_agent.log.events import AskedLeg, HoldsAsked, HoldsLetGo
 from gridtravel.travel_agent.log.trip_log import Attempt
 from gridtravel.travel_agent.news import News, Step
+from gridtravel.travel_agent.running.jobs import LegWork
 from gridtravel.travel_agent.search.sweep import hold_request
 from gridtravel.travel_agent.trip_context import TripContext
 
@@ -36,6 +39,8 @@ class LegHolds:
 
     def __init__(self, trip: TripContext) -> None:
         self._trip = trip
+        self.work = LegWork(trip)
+        """What goes with the holds, and into them."""
 
     async def hold_all(
         self, plan: Plan, attempt: Attempt
@@ -43,9 +48,13 @@ class LegHolds:
         """Ask for every leg at once; what was granted and what was refused, by leg."""
         names = [leg.name for leg in plan.legs]
         asked = self._trip.asked(plan, attempt)
+        jobs = [await self.work.held_job(leg, asked) for leg in asked]
         await self._trip.log.write(HoldsAsked(attempt=attempt.number, legs=asked))
         answers = await asyncio.gather(
-            *(self._hold(leg, self._trip.trip_ref(leg.name, attempt, asked)) for leg in asked),
+            *(
+                self._hold(leg, self._trip.trip_ref(leg.name, attempt, asked), job)
+                for leg, job in zip(asked, jobs, strict=True)
+            ),
             return_exceptions=True,
         )
         held = {n: a for n, a in zip(names, answers, strict=True) if isinstance(a, Reservation)}
@@ -60,12 +69,14 @@ class LegHolds:
             )
         return held, refusals
 
-    async def _hold(self, leg: AskedLeg, trip: TripRef) -> Reservation | Decline:
+    async def _hold(
+        self, leg: AskedLeg, trip: TripRef, job: HeldJob | None
+    ) -> Reservation | Decline:
         destination = self._trip.destinations[leg.machine]
         request = replace(hold_request(self._trip.metajob, destination, leg), trip=trip)
         calendar = destination.connection.calendar
         try:
-            answer = await calendar.reserve(request, ttl_s=HOLD_TTL_S)
+            answer = await calendar.reserve(request, ttl_s=HOLD_TTL_S, job=job)
         except UnavailableError:
             # The answer is lost, the hold perhaps not: see to it that the request books nothing.
             await self._forget_request(leg)
@@ -110,7 +121,9 @@ class LegHolds:
         )
         await self._trip.log.write(HoldsLetGo(attempt=attempt.number))
 
-    async def commit_leg(self, leg: Leg, *, is_decided: bool) -> Reservation | Decline:
+    async def commit_leg(
+        self, leg: Leg, *, is_decided: bool, manifest: Manifest
+    ) -> Reservation | Decline:
         """Commit one leg, trying again until the site answers or the hold must have expired. Where
         acceptors have decided nothing is lost by then: the site asks them itself, until the start.
         """
@@ -118,7 +131,7 @@ class LegHolds:
         give_up_at = min(self._trip.clock.now() + HOLD_TTL_S, leg.start)
         while True:
             try:
-                answer = await calendar.commit(leg.reservation_id or "")
+                answer = await calendar.commit(leg.reservation_id or "", manifest=manifest)
             except UnavailableError as fault:
                 now = self._trip.clock.now()
                 if now >= give_up_at:
@@ -135,6 +148,8 @@ class LegHolds:
                 self._trip.tell(
                     News(step=Step.COMMITTED, place=leg.name, text=answer.reservation_id)
                 )
+                if answer.job_id:
+                    self._trip.tell(News(step=Step.SUBMITTED, place=leg.name, text=answer.job_id))
             return answer
 
     async def release_leg(self, leg: Leg) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from gridtravel.gridcore.booking.reservations import Begin
 from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import Outcome
 from gridtravel.gridio.sites.trip_voting import TravellersVoting
 from gridtravel.travel_agent.log.trip_log import Attempt
@@ -32,15 +34,17 @@ class OutcomeOpenError(UnavailableError):
     """
 
 
-async def commit_or_learn(trip: TripContext, attempt: Attempt) -> Outcome:
+async def commit_or_learn(trip: TripContext, attempt: Attempt, manifest: Manifest) -> Outcome:
     """Have the attempt committed, whose legs are all held, or learn that it was not. Saying it
     again leads to the same outcome; ``OutcomeOpenError``: nobody knows yet. Long after its holds
-    were asked for it is not proposed any more, only learned.
+    were asked for it is not proposed any more, only learned. ``manifest``: what the legs are told
+    of each other; whoever learns of the commit learns it too.
     """
     is_late = attempt.asked_at and trip.clock.now() > attempt.asked_at + PROPOSE_WITHIN_S
     if is_late and attempt.acceptors:
         return await give_up_or_learn(trip, attempt)
-    return await _decide(trip, attempt, attempt.name(trip.trip_id), Outcome.COMMIT)
+    name = attempt.name(trip.trip_id)
+    return await _decide(trip, attempt, name, Outcome.COMMIT, manifest)
 
 
 async def give_up_or_learn(trip: TripContext, attempt: Attempt) -> Outcome:
@@ -57,12 +61,31 @@ async def call_off(trip: TripContext, attempt: Attempt) -> bool:
     return await _decide(trip, attempt, question, Outcome.COMMIT) is Outcome.COMMIT
 
 
-async def _decide(trip: TripContext, attempt: Attempt, question: str, wish: Outcome) -> Outcome:
+async def say_ready(trip: TripContext) -> None:
+    """Have the acceptors remember that those legs of a booked trip are ready whose sites have
+    nobody to say so. What they do not hear in time keeps all legs of that start from beginning.
+    """
+    attempt = trip.log.story.attempt
+    if trip.metajob.begin is not Begin.TOGETHER or not attempt.acceptors:
+        return
+    for leg in trip.log.story.legs:
+        if not trip.destinations[leg.machine].has_agent:
+            question = f"{attempt.name(trip.trip_id)}/ready/{leg.name}"
+            await _decide(trip, attempt, question, Outcome.COMMIT)
+
+
+async def _decide(
+    trip: TripContext,
+    attempt: Attempt,
+    question: str,
+    wish: Outcome,
+    manifest: Manifest = NO_CONTACTS,
+) -> Outcome:
     if not attempt.acceptors:
         return wish
     by_site = {each.site: each.connection.calendar for each in trip.destinations.values()}
     ports = {each.site: by_site[each.site] for each in attempt.acceptors}
-    voting = TravellersVoting(question, ports)
+    voting = TravellersVoting(question, ports, manifest)
     give_up_at = trip.clock.now_precise() + DECIDE_WITHIN_S
     while True:
         outcome = await voting.propose_first() if wish is Outcome.COMMIT else None

@@ -8,6 +8,7 @@ first, which nobody can know beforehand. That exactly one copy runs is settled a
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Final
 
 from gridtravel.gridcore.booking.reservations import Decline
@@ -28,7 +29,7 @@ from gridtravel.travel_agent.log.events import (
     TripOpened,
     UndoAsked,
 )
-from gridtravel.travel_agent.log.trip_log import JournaledTripLog, TripLog
+from gridtravel.travel_agent.log.trip_log import TripLog, open_new_log
 from gridtravel.travel_agent.metajob_file.writer import metajob_to_json
 from gridtravel.travel_agent.news import Listener, News, Step
 from gridtravel.travel_agent.running.jobs import command_of
@@ -49,17 +50,16 @@ async def start_race(session: GridSession, metajob: Metajob, listener: Listener)
     await session.meet(metajob)
     destinations = session.destinations(metajob)
     _check(metajob, destinations, session.clock.now())
+    session.check_sites(destinations)
     await session.check_logins(destinations)
     keepers = session.keepers(metajob)
     refusal = without_keeper(destinations, keepers)
     if refusal is not None:
         raise InputError(refusal.message)
     trip_id = session.ids.new_id("trip")
-    log = JournaledTripLog(session.journals.create(trip_id), session.clock)
+    opened = TripOpened(trip_id=trip_id, name=metajob.name, metajob_json=metajob_to_json(metajob))
+    log = await open_new_log(session.journals, session.clock, opened)
     try:
-        await log.write(
-            TripOpened(trip_id=trip_id, name=metajob.name, metajob_json=metajob_to_json(metajob))
-        )
         await log.write(
             RaceOpened(
                 copies=tuple(destinations),
@@ -69,7 +69,7 @@ async def start_race(session: GridSession, metajob: Metajob, listener: Listener)
             )
         )
         try:
-            return await _queue_copies(session.trip(trip_id, metajob, log, listener))
+            return await _queue_copies(session.trip(trip_id, metajob, log, listener, base=Path()))
         except (Exception, asyncio.CancelledError):
             await asyncio.shield(_call_off_quietly(session, log, listener))
             raise

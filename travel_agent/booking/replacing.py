@@ -17,6 +17,7 @@ from gridtravel.gridcore.booking.reservations import (
     Reservation,
     ReservationRequest,
 )
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.ports import CalendarPort, SitePort
 from gridtravel.gridcore.trips.itineraries import Leg
 from gridtravel.gridio.sites.connections import ClockSkew, SiteConnection, TransportName
@@ -105,6 +106,8 @@ class ReplacingCalendar(ForwardingCalendar):
         """See ``CalendarPort``."""
         return await super().inquire([self._about(each) for each in requests])
 
-    async def reserve(self, request: ReservationRequest, *, ttl_s: int) -> Reservation | Decline:
+    async def reserve(
+        self, request: ReservationRequest, *, ttl_s: int, job: HeldJob | None = None
+    ) -> Reservation | Decline:
         """See ``CalendarPort``."""
-        return await super().reserve(self._about(request), ttl_s=ttl_s)
+        return await super().reserve(self._about(request), ttl_s=ttl_s, job=job)

@@ -4,7 +4,8 @@ The order of the steps is the whole of the safety (design, section 3):
 
 1. the search proposes a start and a distribution;
 2. the log says which holds may come to exist;
-3. all legs are held at the same time; one refusal lets all go, and the search learns;
+3. all legs are held at the same time, each with what is to run there; one refusal lets all go, and
+   the search learns. Small input files are sent to the legs that are held;
 4. the log says that every leg is held, and the acceptors decide: COMMIT is a fact from here on
    (``outcome``); with one site its own commit is the decision;
 5. all legs are committed.
@@ -47,6 +48,7 @@ class Booking:
         """A trip that is new, or gone on with; ``search`` matters only to a new one."""
         self.trip = trip
         self._holds = LegHolds(trip)
+        self.work = self._holds.work
         self._search = choose_search(search, trip)
 
     async def quote(self) -> Itinerary:
@@ -73,6 +75,7 @@ class Booking:
             trip_id=self.trip.trip_id, name=self.trip.metajob.name, state=TripState.PLANNED
         )
         refusal = Decline(rule=DeclineRule.CHANGED, message="the sites' calendars kept changing")
+        await self.work.learn_inputs()
         for number in range(1, ATTEMPTS_MAX + 1):
             plan = await self._search.propose()
             if isinstance(plan, Decline):
@@ -87,6 +90,7 @@ class Booking:
                     self.trip.leg(each.name, each.machine, held[each.name], LegState.HELD)
                     for each in plan.legs
                 )
+                await self.work.send_small(legs)
                 await self.trip.log.write(
                     TripDecided(
                         attempt=number,
@@ -112,13 +116,14 @@ class Booking:
         """Decide a trip whose legs are all held, and commit every leg; or undo all when it was
         decided otherwise. Saying it again, after a crash as well, leads to the same end.
         """
-        outcome = await commit_or_learn(self.trip, attempt)
+        manifest = self.trip.manifest(itinerary.legs)
+        outcome = await commit_or_learn(self.trip, attempt, manifest)
         if outcome is Outcome.ABORT:
             message = "the holds' lifetime ended before the trip was decided"
             return await self.undo(itinerary, Decline(rule=DeclineRule.CHANGED, message=message))
         outcomes = await asyncio.gather(
             *(
-                self._holds.commit_leg(leg, is_decided=bool(attempt.acceptors))
+                self._holds.commit_leg(leg, is_decided=bool(attempt.acceptors), manifest=manifest)
                 for leg in itinerary.legs
             )
         )

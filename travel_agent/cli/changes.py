@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from gridtravel.gridio.cli_frame import EXIT_DECLINED, JsonOption, print_json
+from gridtravel.gridio.cli_frame import EXIT_DECLINED, JsonOption
+from gridtravel.gridio.terminal.text import print_json, say
 from gridtravel.travel_agent.choices import TransportChoice
 from gridtravel.travel_agent.cli.frame import (
     TransportOption,
@@ -92,13 +93,13 @@ def show_healed(agent: TravelAgent, healed: Healed, as_json: bool) -> None:
     }
     if not as_json:
         for loss in healed.losses:
-            typer.echo(f"lost: {loss.leg.name}: {loss.why}")
+            say(f"lost: {loss.leg.name}: {loss.why}")
         for refused, why in healed.refusals.items():
-            typer.echo(f"{refused.value} does not help: {why}")
+            say(f"{refused.value} does not help: {why}")
         if healed.rule is not None:
-            typer.echo(f"healed: {rule}")
+            say(f"healed: {rule}")
         elif healed.losses and not healed.itinerary.state.is_over:
-            typer.echo("nothing helped; `gur cancel` frees what is left, `gur heal` tries again")
+            say("nothing helped; `gur cancel` frees what is left, `gur heal` tries again")
     show(agent, healed.itinerary, as_object, as_json)
     if not healed.is_whole:
         raise typer.Exit(EXIT_DECLINED)
@@ -117,8 +118,8 @@ def show_changed(agent: TravelAgent, changed: Changed, as_json: bool) -> None:
         print_json({**as_object, "decline": decline_json(changed.decline)})
     else:
         for line in decline_lines(changed.decline, agent.config.zone):
-            typer.echo(line)
-        typer.echo(f"trip {changed.itinerary.trip_id} stays as it was")
+            say(line)
+        say(f"trip {changed.itinerary.trip_id} stays as it was")
     raise typer.Exit(EXIT_DECLINED)
 
 

@@ -6,8 +6,6 @@ Imports of whatever takes time are inside the functions, so that ``gur --help`` 
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -15,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
-from gridtravel.gridio.cli_frame import EXIT_DECLINED, EXIT_OTHER, print_json
+from gridtravel.gridio.cli_frame import EXIT_DECLINED, EXIT_OTHER
+from gridtravel.gridio.terminal.text import error_stream, print_json, say, tell
 from gridtravel.travel_agent.choices import SearchChoice, TransportChoice
 from gridtravel.travel_agent.cli.interrupts import take_over
 
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from gridtravel.travel_agent.running.jobs import LegChange, LegOutput
 
 T = TypeVar("T")
-
-UNBOUNDED_WIDTH = 160
-"""Columns of a table that goes into a file or a pipe, where nobody says how many there are."""
 
 FileArgument = Annotated[
     Path, typer.Argument(help="Metajob file: INI (as in the paper), TOML or JSON.")
@@ -58,13 +54,13 @@ def run_command(
     from gridtravel.travel_agent.cli.prompter import at_terminal
     from gridtravel.travel_agent.composition import open_travel_agent
 
-    def tell(text: str) -> None:
+    def note(text: str) -> None:
         if not as_json:
-            typer.echo(f"note: {text}", err=True)
+            tell(f"note: {text}")
 
     async def run() -> T:
         agent = open_travel_agent(
-            transport=transport, search=search, tell=tell, prompter=at_terminal()
+            transport=transport, search=search, tell=note, prompter=at_terminal()
         )
         try:
             return await work(agent)
@@ -82,7 +78,7 @@ def read_metajob(agent: TravelAgent, file: Path) -> Metajob:
 
     reading = read_metajob_file(file, now=SystemClock().now(), zone=agent.config.zone)
     for note in reading.notes:
-        typer.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
     return reading.metajob
 
 
@@ -92,7 +88,7 @@ def listener_for(as_json: bool) -> Listener:
     from gridtravel.travel_agent.news import deaf
     from gridtravel.travel_agent.output.negotiation import NegotiationLines
 
-    return deaf if as_json else NegotiationLines(sys.stderr, SystemClock())
+    return deaf if as_json else NegotiationLines(error_stream(), SystemClock())
 
 
 def show(
@@ -112,20 +108,18 @@ def show(
         print_json(as_object)
     elif itinerary.decline is not None:
         for line in decline_lines(itinerary.decline, agent.config.zone):
-            typer.echo(line)
+            say(line)
     elif not itinerary.legs:
-        typer.echo(f"{itinerary.name}: {itinerary.state}")
+        say(f"{itinerary.name}: {itinerary.state}")
         if itinerary.state is TripState.PLANNED:
-            typer.echo(
-                f"  it was not decided; `gur resume {itinerary.trip_id}` undoes what was begun"
-            )
-        typer.echo(f"trip {itinerary.trip_id}")
+            say(f"  it was not decided; `gur resume {itinerary.trip_id}` undoes what was begun")
+        say(f"trip {itinerary.trip_id}")
     else:
-        print_table(console(), itinerary_table(itinerary, agent.config.zone))
+        print_table(itinerary_table(itinerary, agent.config.zone))
         zones = zone_lines(itinerary, agent.config.zone)
         for line in (*zones, *input_lines(itinerary), *keeper_lines(itinerary)):
-            typer.echo(line)
-        typer.echo(f"trip {itinerary.trip_id}")
+            say(line)
+        say(f"trip {itinerary.trip_id}")
 
 
 async def follow(agent: TravelAgent, trip: str, as_json: bool) -> None:
@@ -144,11 +138,11 @@ async def follow(agent: TravelAgent, trip: str, as_json: bool) -> None:
             if isinstance(item, LegChange):
                 has_failed |= item.view.state in (JobState.FAILED, JobState.TIMED_OUT)
     except asyncio.CancelledError:
-        typer.echo(f"the trip goes on; `gur watch {trip}` shows it again", err=True)
+        tell(f"the trip goes on; `gur watch {trip}` shows it again")
         raise
     if not as_json:
         for note in (await agent.status(trip)).notes:
-            typer.echo(note)
+            say(note)
     if has_failed:
         raise typer.Exit(EXIT_OTHER)
 
@@ -157,12 +151,11 @@ async def _shown(
     agent: TravelAgent, trip: str, as_json: bool
 ) -> AsyncIterator[LegOutput | LegChange]:
     """What comes of the legs, each after it was shown."""
-    import json
-
     from gridtravel.travel_agent.output.line_marker import LineMarker
+    from gridtravel.travel_agent.output.rendering import open_console
 
     items = agent.follow(trip, listener=listener_for(as_json))
-    terminal = console()
+    terminal = open_console()
     if terminal.is_terminal and not terminal.is_dumb_terminal and not as_json:
         from gridtravel.travel_agent.output.live_view import LiveView
 
@@ -174,7 +167,10 @@ async def _shown(
     marker = LineMarker()
     async for item in items:
         for line in marker.lines(item):
-            typer.echo(json.dumps(line) if as_json else f"{line['leg']:>16} | {line['text']}")
+            if as_json:
+                print_json(line, indent=None)
+            else:
+                say(f"{line['leg']:>16} | {line['text']}")
         yield item
 
 
@@ -182,11 +178,3 @@ def finish(itinerary: Itinerary) -> None:
     """End the command with the exit code of a refusal, if it was one."""
     if itinerary.state is TripState.DECLINED:
         raise typer.Exit(EXIT_DECLINED)
-
-
-def console() -> Any:
-    """Where tables go."""
-    from rich.console import Console
-
-    is_bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(highlight=False, width=None if is_bounded else UNBOUNDED_WIDTH)

@@ -20,10 +20,13 @@ from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridio.cli_frame import (
     CommandFrame,
     JsonOption,
+    code_of,
     command_line,
     error_object,
-    print_json,
+    next_step,
+    tell_fault,
 )
+from gridtravel.gridio.terminal.text import print_json, say, say_document, tell
 from gridtravel.travel_agent.choices import TransportChoice
 from gridtravel.travel_agent.cli.changes import amend, heal
 from gridtravel.travel_agent.cli.frame import (
@@ -31,7 +34,6 @@ from gridtravel.travel_agent.cli.frame import (
     SearchOption,
     TransportOption,
     TripArgument,
-    console,
     finish,
     follow,
     listener_for,
@@ -120,7 +122,7 @@ def status(
         if as_ics:
             if not trip:
                 raise InputError("which trip?", hint="gur status TRIP --ics")
-            typer.echo(agent.itinerary_ics(trip), nl=False)
+            say_document(agent.itinerary_ics(trip))
             return
         reports, objects = [], []
         for each in [trip] if trip else agent.trips():
@@ -132,22 +134,22 @@ def status(
                 if trip:
                     raise
                 objects.append({"trip": each, **error_object(fault)})
-                typer.echo(f"note: {each}: {fault.message}", err=True)
+                tell_fault(f"note: {each}", fault.message, next_step(fault, "gur status"))
             else:
                 objects.append(report_json(reports[-1]))
         if as_json:
             print_json(objects[0] if trip else {"trips": objects})
             return
         if not reports:
-            typer.echo("no trips yet; book one with `gur book FILE`")
+            say("no trips yet; book one with `gur book FILE`")
         for report in reports:
             show(agent, report.itinerary, {}, False)
             for leg, job in report.jobs.items():
-                typer.echo(f"  {leg}: job {job.job_id} {job.state} {job.reason}".rstrip())
+                say(f"  {leg}: job {job.job_id} {job.state} {job.reason}".rstrip())
             if spread := spread_line(report):
-                typer.echo(spread)
+                say(spread)
             for note in report.notes:
-                typer.echo(f"  note: {note}", err=True)
+                tell(f"  note: {note}")
 
     run_command(go, as_json, transport)
 
@@ -176,7 +178,7 @@ def show_history(
             if as_json:
                 print_json(history_json(found))
             else:
-                print_table(console(), history_table(found, zone))
+                print_table(history_table(found, zone))
             return
         from gridtravel.gridcore.timing.timetext import parse_instant
         from gridtravel.gridio.system.clock import SystemClock
@@ -186,13 +188,13 @@ def show_history(
 
         def on_fault(trip_id: str, fault: GridError) -> None:
             unread.append({"trip": trip_id, **error_object(fault)})
-            typer.echo(f"note: {trip_id}: {fault.message}", err=True)
+            tell(f"note: {trip_id}: {fault.message}")
 
         trips = agent.histories(state=state, since=after, on_fault=on_fault)
         if as_json:
             print_json({"trips": [*map(history_json, trips), *unread]})
         else:
-            print_table(console(), histories_table(trips, zone))
+            print_table(histories_table(trips, zone))
 
     run_command(go, as_json, TransportChoice.AUTO)
 
@@ -229,7 +231,8 @@ def resume(
     async def go(agent: TravelAgent) -> None:
         resumed = await agent.resume(trip, listener=listener_for(as_json))
         if not as_json:
-            typer.echo(f"found: {resumed.found}\ndone: {resumed.done}")
+            say(f"found: {resumed.found}")
+            say(f"done: {resumed.done}")
         show(agent, resumed.itinerary, resumed_json(resumed), as_json)
 
     run_command(go, as_json, transport)
@@ -256,19 +259,31 @@ def fetch(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace other files that lie there.")
     ] = False,
+    max_size: Annotated[
+        str, typer.Option(help="How much is taken at most in all, such as 500MB or 2TB.")
+    ] = "10GB",
     as_json: JsonOption = False,
     transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
     """Bring the results of all legs home, each leg's into NAME/LEG/."""
+    from gridtravel.travel_agent.cli.sizes import parse_size
+
+    bytes_max = parse_size(max_size)
 
     async def go(agent: TravelAgent) -> None:
-        fetched = await agent.fetch(trip, to, overwrite=overwrite, listener=listener_for(as_json))
+        fetched = await agent.fetch(
+            trip,
+            to,
+            overwrite=overwrite,
+            bytes_max=bytes_max,
+            listener=listener_for(as_json),
+        )
         if as_json:
             print_json({leg: [str(each) for each in paths] for leg, paths in fetched.items()})
             return
         for paths in fetched.values():
             for path in paths:
-                typer.echo(path)
+                say(str(path))
 
     run_command(go, as_json, transport)
 
@@ -279,7 +294,9 @@ def sites(
     as_json: JsonOption = False,
     transport: TransportOption = TransportChoice.AUTO,
 ) -> None:
-    """Show the machines of your list: reachable, as whom, for how much, with which clock."""
+    """Show the machines of your list: reachable, as whom, for how much, with which clock. Where not
+    one can be reached, that is a fault.
+    """
     from gridtravel.travel_agent.output.rendering import (
         print_table,
         site_json,
@@ -291,10 +308,13 @@ def sites(
         reports = await agent.sites()
         if as_json:
             print_json({"sites": [site_json(each) for each in reports]})
-            return
-        print_table(console(), trade_table(reports) if trade else sites_table(reports))
-        for report in (each for each in reports if each.problem):
-            typer.echo(f"{report.machine.machine}: {report.problem}", err=True)
+        else:
+            print_table(trade_table(reports) if trade else sites_table(reports))
+        faults = {each.machine.machine: each.fault for each in reports if each.fault is not None}
+        for machine, fault in faults.items():
+            tell_fault(machine, fault.message, next_step(fault, "gur sites"))
+        if len(faults) == len(reports):
+            raise typer.Exit(code_of(list(faults.values())))
 
     run_command(go, as_json, transport)
 
@@ -320,9 +340,9 @@ def init(
             f"no usage pattern {pattern!r}", hint="single, multiple or pipeline"
         ) from None
     if with_programs is None:
-        typer.echo(example_metajob(wanted))
+        say_document(example_metajob(wanted) + "\n")
     else:
-        typer.echo(f"now: gur book {lay_out_example(wanted, with_programs)} --watch")
+        say(f"now: gur book {lay_out_example(wanted, with_programs)} --watch")
 
 
 @app.command()
@@ -342,7 +362,7 @@ def login(
     if as_json:
         print_json(certificate)
     else:
-        typer.echo(f"you are {certificate['subject']} until {certificate['until']}")
+        say(f"you are {certificate['subject']} until {certificate['until']}")
 
 
 @app.command()

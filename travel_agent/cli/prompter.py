@@ -9,6 +9,8 @@ import termios
 import threading
 from typing import TYPE_CHECKING, TextIO
 
+from gridtravel.gridio.terminal.text import as_text, error_stream
+
 if TYPE_CHECKING:
     from gridtravel.gridio.ssh.prompting import Prompt
 
@@ -26,10 +28,11 @@ class TerminalPrompter:
     def __call__(self, prompt: Prompt) -> list[str]:
         """The answers; ``EOFError`` when the user ends the input."""
         with self._lock:
-            self._sink.write(f"({prompt.who}) {prompt.text}\n" if prompt.text else "")
+            for line in prompt.text.splitlines():
+                self._sink.write(f"({prompt.who}) {as_text(line)}\n")
             self._sink.flush()
             return [
-                self._ask(f"({prompt.who}) {each.text}", is_secret=each.is_secret)
+                self._ask(f"({prompt.who}) {as_text(each.text)}", is_secret=each.is_secret)
                 for each in prompt.fields
             ]
 
@@ -52,4 +55,4 @@ def at_terminal() -> TerminalPrompter | None:
         return None
     descriptor = sys.stdin.fileno()
     atexit.register(termios.tcsetattr, descriptor, termios.TCSADRAIN, termios.tcgetattr(descriptor))
-    return TerminalPrompter(sys.stdin, sys.stderr)
+    return TerminalPrompter(sys.stdin, error_stream())

@@ -36,7 +36,10 @@ def lay_out_example(pattern: UsagePattern, folder: Path) -> Path:
         for name in names:
             shutil.copyfile(source / name, folder / name)
     except OSError as fault:
-        raise InputError(f"cannot write the example to {folder}: {fault.strerror}") from fault
+        raise InputError(
+            f"cannot write the example to {folder}: {fault.strerror}",
+            hint="make room there, or name a place where you may write",
+        ) from fault
     return folder / names[0]
 
 

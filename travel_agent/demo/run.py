@@ -16,9 +16,9 @@ from gridtravel.gridcore.booking.reservations import Decline
 from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
-from gridtravel.gridio.cli_frame import print_json
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
+from gridtravel.gridio.terminal.text import print_json
 from gridtravel.travel_agent.agent import TravelAgent
 from gridtravel.travel_agent.composition import open_travel_agent
 from gridtravel.travel_agent.demo.coupled.atmosphere import Atmosphere

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from gridtravel.gridcore.jobs.job import JobView
 from gridtravel.gridcore.timing.timetext import format_in_zone
 from gridtravel.gridcore.timing.zones import find_zone
 from gridtravel.gridcore.trips.itineraries import Itinerary
+from gridtravel.gridio.terminal.console import TerminalConsole
 from gridtravel.travel_agent.demo.trip import METAJOB_FILE, Outcome
 from gridtravel.travel_agent.news import News, Step
 from gridtravel.travel_agent.output.rendering import (
@@ -28,6 +27,8 @@ from gridtravel.travel_agent.output.rendering import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from gridtravel.travel_agent.demo.grid import DemoGrid
     from gridtravel.travel_agent.running.reports import SiteReport
 
@@ -42,7 +43,7 @@ class DemoScreen:
     """Prints one step after the other; says nothing at all when quiet."""
 
     def __init__(self, *, is_quiet: bool) -> None:
-        self._console = Console(highlight=False, quiet=is_quiet, soft_wrap=False)
+        self._console = TerminalConsole(is_quiet=is_quiet)
         if not self._console.is_terminal:
             self._console.width = WIDTH_OF_A_FILE
         self._colours: dict[str, str] = {}
@@ -132,8 +133,9 @@ class DemoScreen:
     def leg_line(self, line: Mapping[str, str]) -> None:
         """Something that a leg's program or its site said."""
         leg, style = line["leg"], "dim" if line["stream"] == "state" else ""
-        mark = Text(f"  {leg:>13} | ", style=self._colours.get(leg, ""))
-        self._print(mark.append(line["text"], style="red" if line["stream"] == "stderr" else style))
+        mark = self._console.render_str(f"  {leg:>13} | ", style=self._colours.get(leg, ""))
+        style = "red" if line["stream"] == "stderr" else style
+        self._print(mark.append_text(self._console.render_str(line["text"], style=style)))
 
     def verdict(self, outcome: Outcome) -> None:
         """What came of it."""
@@ -183,16 +185,17 @@ class DemoScreen:
     # -- inside ------------------------------------------------------------------------------------
 
     def _heading(self, text: str) -> None:
-        self._print(Text(f"\n{text}", style="bold"))
+        self._line("")
+        self._line(text, "bold")
 
     def _lines(self, lines: Sequence[str], style: str = "") -> None:
         for line in lines:
             self._line(f"  {line}", style)
 
     def _line(self, text: str, style: str = "") -> None:
-        self._print(Text(text, style=style))
+        self._print(self._console.render_str(text, style=style))
 
-    def _print(self, text: Text) -> None:
+    def _print(self, text: RenderableType) -> None:
         # The terminal breaks long lines, not we: what is copied from it is whole.
         self._console.print(text, soft_wrap=True)
         self._console.file.flush()

@@ -25,6 +25,10 @@ class TripOpened:
     name: str
     metajob_json: str
     """The metajob as the JSON form of its file."""
+    base: str = ""
+    """Folder in which relative paths of its files begin; empty, in older logs: not remembered, it
+    is where a command is given.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +89,7 @@ class TripBooked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesSent:
-    """The files of a leg that come from this laptop are at its site; its job has to wait for the
-    stage before.
-    """
+    """The files of a leg that come from this laptop are at its site."""
 
     leg: str
     reservation_id: str
@@ -115,6 +117,8 @@ class AmendmentOpened:
     metajob_json: str
     """What is wanted from now on."""
     reason: str
+    base: str = ""
+    """As for ``TripOpened``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,8 @@ never wait for each other.
 
 from __future__ import annotations
 
+import errno
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +13,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from gridtravel.gridcore.booking.reservations import check_id
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
-from gridtravel.gridio.journal.contract import JournalDamaged, JournalLocked
+from gridtravel.gridio.journal.contract import JournalDamaged, JournalFailed, JournalLocked
 from gridtravel.gridio.journal.file import AppendJournal, read_appended
 from gridtravel.gridio.journal.lock import read_note
 from gridtravel.gridio.journal.sqlite import SqliteJournal
 from gridtravel.gridio.journal.sqlite_file import read_records
+from gridtravel.travel_agent.log.faults import TripLogFailed, written_down
 
 if TYPE_CHECKING:
     from gridtravel.gridio.journal.contract import Journal, Record
@@ -25,6 +28,7 @@ JOURNAL_FILE: Final = "trip.journal"
 WRITERS: Final = 4
 """Threads that write the journals of all trips of this process; each starts when it is needed."""
 
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 _DATABASE_MAGIC: Final = b"SQLite format 3\0"
 
 
@@ -64,6 +68,10 @@ class TripJournals(Protocol):
         """
         ...
 
+    def discard(self, trip_id: str) -> None:
+        """Forget a new trip whose first record could not be written."""
+        ...
+
 
 class TripFolders:
     """Journals in files, ``<root>/<trip id>/trip.journal``.
@@ -88,11 +96,21 @@ class TripFolders:
         try:
             folder.mkdir(parents=True, mode=0o700)
         except OSError as fault:
+            if fault.errno in _NO_ROOM:
+                raise self._no_room(fault.strerror) from None
             raise InputError(
                 f"cannot remember trips in {self._root}: {fault.strerror}",
                 hint="GUR_STATE must name a folder that can be made or written to",
             ) from None
-        return AppendJournal(folder / JOURNAL_FILE, executor=self._writers)
+        try:
+            return AppendJournal(folder / JOURNAL_FILE, executor=self._writers)
+        except JournalFailed as fault:
+            self.discard(trip_id)
+            raise self._no_room(fault.message) from None
+
+    def discard(self, trip_id: str) -> None:
+        """See ``TripJournals``."""
+        shutil.rmtree(self._folder(trip_id), ignore_errors=True)
 
     def has(self, trip_id: str) -> bool:
         """See ``TripJournals``."""
@@ -105,9 +123,10 @@ class TripFolders:
         """See ``TripJournals``."""
         path = self._existing(trip_id)
         try:
-            if _is_database(path):
-                return SqliteJournal(path)
-            return AppendJournal(path, executor=self._writers)
+            with written_down(trip_id):
+                if _is_database(path):
+                    return SqliteJournal(path)
+                return AppendJournal(path, executor=self._writers)
         except JournalLocked:
             raise ConflictError(
                 f"another command is working on trip {trip_id}", hint="wait until it has ended"
@@ -135,10 +154,17 @@ class TripFolders:
             raise NotFoundError(f"there is no trip {trip_id!r}", hint="`gur status` lists them")
         return path
 
+    def _no_room(self, why: str | None) -> TripLogFailed:
+        return TripLogFailed(
+            f"this computer cannot remember a trip: {why}",
+            hint=f"nothing was booked; make room in {self._root}, or let GUR_STATE name a folder"
+            " on another disk",
+        )
+
     def _folder(self, trip_id: str) -> Path:
         check_id("trip id", trip_id)
         if "/" in trip_id or trip_id.startswith("."):
-            raise InputError(f"{trip_id!r} is not a trip id")
+            raise InputError(f"{trip_id!r} is not a trip id", hint="gur status lists the trips")
         return self._root / trip_id
 
 

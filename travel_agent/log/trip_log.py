@@ -43,6 +43,7 @@ from gridtravel.travel_agent.log.events import (
     TripOpened,
     UndoAsked,
 )
+from gridtravel.travel_agent.log.faults import TripLogFailed, written_down
 
 if TYPE_CHECKING:
     from gridtravel.gridio.journal.contract import Journal, Record
@@ -91,6 +92,7 @@ class Amendment:
 
     metajob_json: str
     reason: str
+    base: str = ""
     attempt: Attempt = Attempt()
     """The attempt that was decided; none: all its holds are in ``TripStory.asked``."""
     legs: tuple[Leg, ...] = ()
@@ -112,6 +114,8 @@ class TripStory:
     trip_id: str = ""
     name: str = ""
     metajob_json: str = ""
+    base: str = ""
+    """Folder in which relative paths of the metajob's files begin."""
     state: TripState = TripState.PLANNED
     asked: dict[int, tuple[AskedLeg, ...]] = field(default_factory=dict)
     """Attempt -> holds that may still exist and were not let go."""
@@ -130,9 +134,9 @@ class TripStory:
     legs: tuple[Leg, ...] = ()
     message: str = ""
     staged: tuple[str, ...] = ()
-    """Reservations whose files were sent, and whose jobs have to wait for the stage before."""
+    """Reservations to which all files from this laptop were sent."""
     is_amended: bool = False
-    """It is no longer as it was first booked, and its jobs may not know that yet."""
+    """It is no longer as it was first booked."""
     amendment: Amendment | None = None
     dropped: tuple[DroppedLegs, ...] = ()
     """What has still to be released of what the trip once was."""
@@ -144,7 +148,7 @@ class TripStory:
         match event:
             case TripOpened():
                 self.trip_id, self.name = event.trip_id, event.name
-                self.metajob_json = event.metajob_json
+                self.metajob_json, self.base = event.metajob_json, event.base
             case ProbesAsked():
                 self.probes = event.legs
             case HoldsAsked():
@@ -168,7 +172,9 @@ class TripStory:
                     for leg in self.legs
                 )
             case AmendmentOpened():
-                self.amendment = Amendment(metajob_json=event.metajob_json, reason=event.reason)
+                self.amendment = Amendment(
+                    metajob_json=event.metajob_json, reason=event.reason, base=event.base
+                )
             case AmendmentDecided() if self.amendment is not None:
                 self.amendment = replace(
                     self.amendment,
@@ -208,7 +214,8 @@ class TripStory:
                 metajob_json=self.metajob_json,
             )
             self.dropped = (*self.dropped, left)
-        self.metajob_json, self.legs = amendment.metajob_json, event.legs
+        self.metajob_json, self.base = amendment.metajob_json, amendment.base
+        self.legs, self.staged = event.legs, ()
         self.attempt = amendment.attempt
         self.amendment, self.is_amended = None, True
         self.asked.clear()
@@ -251,6 +258,33 @@ def story_of(records: Iterable[Record]) -> TripStory:
     return story
 
 
+def never_asked_for(trip_id: str) -> TripStory:
+    """The story of a trip whose log is empty: its command died before it asked anybody for
+    anything.
+    """
+    story = TripStory()
+    story.tell(TripOpened(trip_id=trip_id, name=trip_id, metajob_json=""))
+    story.tell(TripEnded(state=TripState.ABSENT.value, message="never asked for"))
+    return story
+
+
+async def open_new_log(
+    journals: TripJournals, clock: Clock, opened: TripOpened
+) -> JournaledTripLog:
+    """The log of a new trip, with its first record. What cannot be written down is no trip:
+    ``TripLogFailed``, and nothing of it is left.
+    """
+    log = JournaledTripLog(journals.create(opened.trip_id), clock)
+    try:
+        await log.write(opened)
+    except TripLogFailed as fault:
+        log.close()
+        journals.discard(opened.trip_id)
+        hint = "nothing was booked; make room on this computer, and book again"
+        raise TripLogFailed(fault.message, hint=hint) from fault
+    return log
+
+
 def _attempt(event: TripDecided | AmendmentDecided) -> Attempt:
     return Attempt(
         number=event.attempt,
@@ -264,20 +298,21 @@ class JournaledTripLog:
     """A trip's log in its journal; one process at a time may write it."""
 
     def __init__(self, journal: Journal, clock: Clock, *, trip_id: str = "") -> None:
-        """Go on with a trip's journal. ``trip_id``: whose it is, if it is not a new one's; when it
-        is empty nevertheless, its command died before it asked anybody for anything.
+        """Go on with a trip's journal. ``trip_id``: whose it is, if it is not a new one's; it may
+        be empty nevertheless (``never_asked_for``).
         """
         self._journal = journal
         self._clock = clock
-        self.story = story_of(journal.replay())
+        with written_down(trip_id):
+            self.story = story_of(journal.replay())
         if trip_id and not self.story.trip_id:
-            self.story.tell(TripOpened(trip_id=trip_id, name=trip_id, metajob_json=""))
-            self.story.tell(TripEnded(state=TripState.ABSENT.value, message="never asked for"))
+            self.story = never_asked_for(trip_id)
 
     async def write(self, event: TripLogEvent) -> None:
-        """See ``TripLog``."""
+        """See ``TripLog``; ``TripLogFailed``: this computer's disk takes no more."""
         self.story.tell(event)
-        await self._journal.append([CODEC.encode(event, at=self._clock.now())]).durable()
+        with written_down(self.story.trip_id):
+            await self._journal.append([CODEC.encode(event, at=self._clock.now())]).durable()
 
     def close(self) -> None:
         """Let others write."""

@@ -34,7 +34,7 @@ class KeyPlaces:
         """Line of the key, else of the nearest thing around it that has one."""
         return nearest_line(self.find_lines(), path)
 
-    def fault(self, path: KeyPath, message: str, *, hint: str | None = None) -> InputError:
+    def fault(self, path: KeyPath, message: str, *, hint: str = "") -> InputError:
         """The error for the value at ``path``, with file and line in front."""
         return located(self.source, self.line_of(path), message, hint=hint)
 

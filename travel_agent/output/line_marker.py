@@ -1,4 +1,8 @@
-"""Merges what several legs write into whole lines, each marked with its leg."""
+"""Merges what several legs write into whole lines, each marked with its leg.
+
+The characters are the legs' own: whoever shows them to people writes them as text
+(``gridio.terminal``).
+"""
 
 from __future__ import annotations
 
@@ -38,17 +42,14 @@ class LineMarker:
             whole.append(rest[:LINE_LENGTH_MAX])
             rest = rest[LINE_LENGTH_MAX:]
         self._rests[key] = rest
-        return [{"leg": item.leg, "stream": item.stream, "text": _plain(each)} for each in whole]
+        return [
+            {"leg": item.leg, "stream": item.stream, "text": each.rstrip("\r")} for each in whole
+        ]
 
     def _flush(self, leg: str) -> list[dict[str, str]]:
         found = []
         for (name, stream), rest in list(self._rests.items()):
             if name == leg and rest:
-                found.append({"leg": leg, "stream": stream, "text": _plain(rest)})
+                found.append({"leg": leg, "stream": stream, "text": rest.rstrip("\r")})
                 self._rests[name, stream] = ""
         return found
-
-
-def _plain(text: str) -> str:
-    """Without control characters: a leg's output must not steer the user's terminal."""
-    return "".join(c if c.isprintable() or c == "\t" else "�" for c in text.rstrip("\r"))

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
 from gridtravel.travel_agent.output.line_marker import LineMarker
 from gridtravel.travel_agent.running.jobs import LegChange, LegOutput
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from gridtravel.gridio.terminal.console import TerminalConsole
 
 NOTES_WIDTH = 40
 
@@ -45,10 +44,10 @@ class LegBoard:
             table.add_column(heading, no_wrap=True, overflow="ellipsis", justify="left")
         for leg in sorted({*self._states, *self._lines}):
             table.add_row(
-                Text(leg),
+                leg,
                 self._states.get(leg, ""),
                 str(self._counts.get(leg, 0)),
-                Text(self._lines.get(leg, "")[:NOTES_WIDTH]),
+                self._lines.get(leg, "")[:NOTES_WIDTH],
             )
         return table
 
@@ -56,7 +55,7 @@ class LegBoard:
 class LiveView:
     """The board below, lines above it. For a terminal that can move its cursor."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: TerminalConsole) -> None:
         self._board = LegBoard()
         self._live = Live(self._board.table(), console=console, refresh_per_second=4)
 
@@ -75,5 +74,5 @@ class LiveView:
     def show(self, item: LegOutput | LegChange) -> None:
         """Print what is new and bring the board up to date."""
         for line in self._board.take(item):
-            self._live.console.print(Text(f"{line['leg']:>16} | {line['text']}"), soft_wrap=True)
+            self._live.console.print(f"{line['leg']:>16} | {line['text']}", soft_wrap=True)
         self._live.update(self._board.table())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from rich.filesize import decimal
 
+from gridtravel.gridio.terminal.text import as_text
 from gridtravel.travel_agent.news import News, Step
 from gridtravel.travel_agent.output.rendering import news_line
 
@@ -35,7 +36,7 @@ class NegotiationLines:
         if self._is_bar_open:
             self._stream.write("\r\x1b[K")
             self._is_bar_open = False
-        self._stream.write(news_line(news) + "\n")
+        self._stream.write(as_text(news_line(news)) + "\n")
         self._stream.flush()
 
     def _draw(self, news: News) -> None:
@@ -48,7 +49,7 @@ class NegotiationLines:
         part = progress.bytes_done / max(progress.bytes_total, 1)
         bar = ("=" * round(part * BAR_WIDTH)).ljust(BAR_WIDTH)
         size = f"{decimal(progress.bytes_done)} of {decimal(progress.bytes_total)}"
-        line = f"{news.step.value:>11} {news.place[:16]}: [{bar}] {size}"
+        line = f"{news.step.value:>11} {as_text(news.place)[:16]}: [{bar}] {size}"
         self._stream.write(f"\r\x1b[K{line[:79]}")
         self._stream.flush()
         self._is_bar_open = True

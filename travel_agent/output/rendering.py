@@ -6,7 +6,8 @@ ISO 8601 in UTC; prices are integer millicredits. That of a trip alone is ``itin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
@@ -14,12 +15,16 @@ from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import format_in_zone, format_utc
 from gridtravel.gridcore.timing.zones import find_zone
 from gridtravel.gridcore.trips.itineraries import InputWay, Itinerary
+from gridtravel.gridio.terminal.text import is_terminal
 from gridtravel.travel_agent.itinerary_json import itinerary_json
 
+UNBOUNDED_WIDTH: Final = 160
+"""Columns of a table that goes into a file or a pipe, where nobody says how many there are."""
+
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
+    from gridtravel.gridio.terminal.console import TerminalConsole
     from gridtravel.travel_agent.booking.resume import Resumed
     from gridtravel.travel_agent.news import News
     from gridtravel.travel_agent.running.history import TripHistory
@@ -50,7 +55,7 @@ def history_json(found: TripHistory) -> dict[str, Any]:
     """What this laptop remembers of one trip."""
     return {
         **itinerary_json(found.itinerary),
-        "asked_at": format_utc(found.opened_at),
+        "asked_at": None if found.opened_at is None else format_utc(found.opened_at),
         "message": found.message or None,
         "steps": [{"at": format_utc(each.at), "text": each.text} for each in found.steps],
     }
@@ -217,7 +222,6 @@ def trade_table(reports: list[SiteReport]) -> Table:
 def histories_table(trips: list[TripHistory], zone: ZoneInfo) -> Table:
     """One row a trip that this laptop remembers, the oldest first; fits 80 columns."""
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("asked for", "name", "state", "legs", "trip"):
@@ -225,8 +229,8 @@ def histories_table(trips: list[TripHistory], zone: ZoneInfo) -> Table:
     for each in trips:
         itinerary = each.itinerary
         table.add_row(
-            format_in_zone(each.opened_at, zone)[:19],
-            Text(itinerary.name),
+            "-" if each.opened_at is None else format_in_zone(each.opened_at, zone)[:19],
+            itinerary.name,
             itinerary.state.value,
             ", ".join(f"{leg.nodes} at {leg.machine}" for leg in itinerary.legs),
             itinerary.trip_id,
@@ -237,7 +241,6 @@ def histories_table(trips: list[TripHistory], zone: ZoneInfo) -> Table:
 def history_table(found: TripHistory, zone: ZoneInfo) -> Table:
     """One row a step of a trip."""
     from rich.table import Table
-    from rich.text import Text
 
     itinerary = found.itinerary
     table = Table(
@@ -249,7 +252,7 @@ def history_table(found: TripHistory, zone: ZoneInfo) -> Table:
     table.add_column("when", no_wrap=True)
     table.add_column("what", overflow="fold")
     for step in found.steps:
-        table.add_row(format_in_zone(step.at, zone)[:19], Text(step.text))
+        table.add_row(format_in_zone(step.at, zone)[:19], step.text)
     return table
 
 
@@ -278,17 +281,27 @@ def credits_text(millicredits: int) -> str:
     return f"{millicredits / 1000:.3f}"
 
 
-def print_table(console: Console, table: Table) -> None:
-    """Print ``table``; where it does not fit, each row as a stanza, so that no word is broken."""
+def print_table(table: Table, console: TerminalConsole | None = None) -> None:
+    """Print ``table``; where it does not fit, each row as a stanza, so that no word is broken.
+    ``console``: default: the answer's.
+    """
     from rich.measure import Measurement
 
-    options = console.options
-    unbounded = options.update(width=max(console.width, 10_000))
+    console = console or open_console()
+    unbounded = console.options.update(width=max(console.width, 10_000))
     if Measurement.get(console, unbounded, table).maximum <= console.width:
         console.print(table)
-        return
-    for line in stanzas(table):
-        console.print(line, markup=False, soft_wrap=True)
+    else:
+        for line in stanzas(table):
+            console.print(line, soft_wrap=True)
+
+
+def open_console() -> TerminalConsole:
+    """Where tables go."""
+    from gridtravel.gridio.terminal.console import TerminalConsole
+
+    is_bounded = is_terminal() or "COLUMNS" in os.environ
+    return TerminalConsole(width=None if is_bounded else UNBOUNDED_WIDTH)
 
 
 def stanzas(table: Table) -> list[str]:

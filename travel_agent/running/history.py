@@ -29,7 +29,7 @@ from gridtravel.travel_agent.log.events import (
     TripOpened,
     UndoAsked,
 )
-from gridtravel.travel_agent.log.trip_log import CODEC, TripStory
+from gridtravel.travel_agent.log.trip_log import CODEC, TripStory, never_asked_for
 from gridtravel.travel_agent.session import GridSession
 
 
@@ -46,7 +46,8 @@ class TripHistory:
     """One trip as its log has it; nobody is asked."""
 
     itinerary: Itinerary
-    opened_at: Instant
+    opened_at: Instant | None
+    """``None``: its command died before it was asked for."""
     message: str
     """Why it was declined or undone, if it was."""
     steps: tuple[TripStep, ...]
@@ -69,14 +70,14 @@ def histories(
         except GridError as fault:
             on_fault(trip_id, fault)
             continue
-        if found.opened_at >= since and state in (None, found.itinerary.state):
+        if (found.opened_at or 0) >= since and state in (None, found.itinerary.state):
             yield found
 
 
 def history(session: GridSession, trip_id: str) -> TripHistory:
     """One trip as its log has it by now. ``NotFoundError``: there is none."""
     records = session.read_log(trip_id)
-    story = TripStory(trip_id=trip_id, name=trip_id)
+    story = TripStory(trip_id=trip_id, name=trip_id) if records else never_asked_for(trip_id)
     steps: list[TripStep] = []
     for record in records:
         event: TripLogEvent = CODEC.decode(record)
@@ -86,7 +87,7 @@ def history(session: GridSession, trip_id: str) -> TripHistory:
             steps.append(step)
     return TripHistory(
         itinerary=story.itinerary(),
-        opened_at=records[0].at if records else 0,
+        opened_at=records[0].at if records else None,
         message=story.message,
         steps=tuple(steps),
     )
@@ -115,7 +116,7 @@ def _words(event: TripLogEvent) -> str:
         case TripBooked(legs=legs):
             return "booked as " + ", ".join(leg.reservation_id or "-" for leg in legs)
         case FilesSent(leg=leg):
-            return f"{leg}: files sent; its job waits for the stage before"
+            return f"{leg}: files sent"
         case JobSubmitted(leg=leg, job_id=job_id):
             return f"{leg}: job {job_id} queued"
         case AmendmentOpened(reason=reason):

@@ -14,6 +14,7 @@ from icalendar import Alarm, Calendar, Event
 
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, TripState
+from gridtravel.gridio.terminal.text import as_text
 
 ALARM_BEFORE_S: Final = 900
 
@@ -66,13 +67,14 @@ def _event(
     event.add("sequence", sequence)
     event.add("status", _STATUS.get(itinerary.state, "CONFIRMED"))
     title = itinerary.name if is_whole else f"{itinerary.name}: {legs[0].name}"
-    event.add("summary", title)
-    event.add("location", ", ".join(dict.fromkeys(leg.site for leg in legs)))
-    event.add("description", "\n".join([*map(_leg_line, legs), f"trip {itinerary.trip_id}"]))
+    event.add("summary", as_text(title))
+    event.add("location", as_text(", ".join(dict.fromkeys(leg.site for leg in legs))))
+    lines = [*map(_leg_line, legs), f"trip {itinerary.trip_id}"]
+    event.add("description", "\n".join(map(as_text, lines)))
     if alarm_before_s:
         alarm = Alarm()
         alarm.add("action", "DISPLAY")
-        alarm.add("description", f"{title} starts soon")
+        alarm.add("description", as_text(f"{title} starts soon"))
         alarm.add("trigger", timedelta(seconds=-alarm_before_s))
         event.add_component(alarm)
     return event

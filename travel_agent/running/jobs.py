@@ -1,4 +1,4 @@
-"""A booked trip at work: files in, jobs bound to their reservations, output, files out."""
+"""What a trip runs: jobs that go with the holds of its legs, files in, output, files out."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from typing import Final
 from aiostream import stream
 
 from gridtravel.gridcore.booking.reservations import Decline, ReservationState
-from gridtravel.gridcore.errors import ConflictError, InputError
-from gridtravel.gridcore.jobs.job import Companion, JobSpec, JobView
+from gridtravel.gridcore.errors import ConflictError, InputError, UnavailableError
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
+from gridtravel.gridcore.jobs.job import Companion, JobSpec, JobState, JobView
 from gridtravel.gridcore.jobs.tasks import TaskSpec
 from gridtravel.gridcore.ports import SitePort
-from gridtravel.gridcore.trips.itineraries import InputWay, Itinerary, Leg
+from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
-from gridtravel.travel_agent.log.events import FilesSent, JobSubmitted
+from gridtravel.gridio.sites.transfers import AT_ONCE
+from gridtravel.travel_agent.local_files import LocalInput, files_of
+from gridtravel.travel_agent.log.events import AskedLeg, FilesSent, JobSubmitted
 from gridtravel.travel_agent.news import News, Step
 from gridtravel.travel_agent.running.pipeline_inputs import (
     check_stages,
+    grant_of,
     handover_of,
-    input_way,
     neighbours,
-    waits_for,
+    relayed_from,
     with_inputs,
 )
 from gridtravel.travel_agent.running.reports import in_its_zone
 from gridtravel.travel_agent.running.staging import (
     Arrival,
+    check_programs,
     fetch_all,
-    files_of,
     plan_fetch,
     send_all,
 )
@@ -47,6 +50,16 @@ eval "exec $3\""""
 (or nothing), and the command that runs, both quoted for the shell.
 """
 STREAMS: Final = ("stdout", "stderr")
+SMALL_INPUTS_BYTES: Final = 1 << 20
+"""Inputs of a leg that are sent while it is held, together: a fraction of a second on a slow line,
+where a hold lives for half a minute.
+"""
+SMALL_INPUTS_MAX: Final = AT_ONCE
+"""How many: they travel at the same time, so a booking waits for one answer of each site more."""
+
+
+class InputsUnsentError(UnavailableError):
+    """A booked trip whose files could not all be sent: it stays booked, and they may still come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,84 +80,172 @@ class LegChange:
 
 
 class LegWork:
-    """What the travel agent does at the sites once a trip is booked."""
+    """What the travel agent has its sites run, from the hold of a leg to its results."""
 
     def __init__(self, trip: TripContext) -> None:
         self._trip = trip
+        self._sent: dict[str, set[str]] = {}
+        """By reservation that this command has held: the paths that were sent since."""
 
     def task_of(self, leg: Leg) -> TaskSpec | None:
         """What runs at a leg."""
         return self._trip.metajob.task_for(leg.machine, leg.name)
 
-    async def queue_jobs(
-        self, itinerary: Itinerary, base: Path, *, sent: Collection[str] = ()
-    ) -> Itinerary:
-        """Files in and jobs queued, at all sites at the same time; what is queued already stays.
-        The job of a stage whose input the laptop brings is queued with that (``relay``);
-        ``sent``: the reservations of such stages whose own files are there already. ``base``: where
-        relative paths begin. The legs come back with their sites' time zones.
+    # -- with the holds ----------------------------------------------------------------------------
+
+    async def learn_inputs(self) -> None:
+        """Read every file that the trip may take along, wherever it will go: while nodes are held
+        nobody waits for a disk.
         """
-        log = self._trip.log
+        metajob = self._trip.metajob
+        places = [(each.machine, "") for each in metajob.candidates]
+        places += [(machine, stage.name) for stage in metajob.stages for machine in stage.machines]
+        for machine, name in places:
+            await self._trip.inputs.of(metajob.task_for(machine, name or machine))
+
+    async def held_job(self, asked: AskedLeg, legs: Sequence[AskedLeg]) -> HeldJob | None:
+        """What goes with the hold of a leg; ``None``: nothing runs there, or nobody is there who
+        could keep it.
+        """
+        trip, leg = self._trip, self._trip.wanted_leg(asked)
+        if self.task_of(leg) is None or not trip.destinations[leg.machine].has_agent:
+            return None
+        itinerary = Itinerary(
+            trip_id=trip.trip_id,
+            name=trip.metajob.name,
+            state=TripState.PLANNED,
+            legs=tuple(trip.wanted_leg(each) for each in legs),
+        )
+        request_id = f"{asked.request_id}.job"
+        return HeldJob(spec=await self.job_spec(leg, itinerary, request_id=request_id))
+
+    async def send_small(self, legs: Sequence[Leg]) -> None:
+        """Send what is small to legs that have just been held: it is there when the trip is
+        decided, so that nothing depends on this laptop any more.
+        """
+        await asyncio.gather(*(self._send_small(leg) for leg in legs))
+
+    async def _send_small(self, leg: Leg) -> None:
+        if leg.reservation_id is None or not self._trip.destinations[leg.machine].has_agent:
+            return
+        inputs = await self._trip.inputs.of(self.task_of(leg))
+        await self._send(leg, small_ones(inputs), is_new=True)
+
+    # -- after the commits -------------------------------------------------------------------------
+
+    async def finish(self, itinerary: Itinerary, *, sent: Collection[str] = ()) -> Itinerary:
+        """Send what is not there yet, at all sites at the same time; queue the jobs of legs whose
+        sites keep none with a hold. The job of a stage whose input the laptop brings to such a site
+        is queued with that (``relay``). ``sent``: reservations to which everything was sent before.
+        The legs come back with their sites' time zones.
+        """
 
         async def prepare(leg: Leg) -> Leg:
             leg = await in_its_zone(leg, self._trip.destinations[leg.machine])
-            if self.task_of(leg) is None or leg.job_id is not None:
+            if self.task_of(leg) is None:
                 return leg
             if leg.reservation_id not in sent:
-                await self._stage_in(leg, base)
-            if self.is_relayed(leg, itinerary):
-                if leg.reservation_id not in sent:
-                    await log.write(
-                        FilesSent(leg=leg.name, reservation_id=leg.reservation_id or "")
-                    )
-                return leg
-            try:
-                view = await self.submit(leg, itinerary)
-            except ConflictError:
-                # A stage of a pipeline, or a whole trip, may be over before the laptop comes back.
-                if not await self._is_over(leg):
-                    raise
-                return leg
-            await log.write(JobSubmitted(leg=leg.name, job_id=view.job_id))
-            return replace(leg, job_id=view.job_id)
+                await self._send_rest(leg)
+            return await self._queue(leg, itinerary)
 
         legs = await asyncio.gather(*(prepare(leg) for leg in itinerary.legs))
         queued = replace(itinerary, legs=tuple(legs))
         return with_inputs(self._trip.metajob, queued, self._trip.destinations)
 
-    def is_relayed(self, leg: Leg, itinerary: Itinerary) -> bool:
-        """True for a stage whose input this laptop has to bring before its job can be queued."""
-        before = waits_for(self._trip.metajob, itinerary, leg)
-        if before is None:
-            return False
-        return input_way(before, leg, self._trip.destinations) is InputWay.LAPTOP
+    async def send_rest(self, itinerary: Itinerary, *, sent: Collection[str]) -> None:
+        """Send what jobs that are queued still wait for."""
+        legs = [each for each in itinerary.legs if each.reservation_id not in sent]
+        await asyncio.gather(*(self._send_rest(each) for each in legs if each.job_id is not None))
 
-    async def submit(self, leg: Leg, itinerary: Itinerary, *, request_id: str = "") -> JobView:
-        """Queue the leg's job inside its reservation; the same trip again submits nothing twice.
-        ``request_id``: of a job that takes another one's place.
-        """
-        request_id = request_id or f"{itinerary.trip_id}.{leg.name}.job"
-        spec = self.job_spec(leg, itinerary, request_id=request_id)
+    async def _send_rest(self, leg: Leg) -> None:
+        """Send what the leg lacks of its files, and write down that it has them all."""
+        task = self.task_of(leg)
+        if task is None or not task.stage_in:
+            return
+        area = leg.reservation_id or ""
+        is_new = area in self._sent
+        expected: dict[str, str] = {}
+        if leg.job_id is not None and not is_new:
+            (view,) = await self._site(leg).jobs(job_ids=[leg.job_id])
+            if view.state is not JobState.QUEUED:
+                return
+            expected = {each.path: each.sha256 for each in view.spec.inputs}
+        inputs = await self._trip.inputs.of(task)
+        _check_unchanged(inputs, expected)
+        rest = [each for each in inputs if each.status.path not in self._sent.get(area, ())]
+        try:
+            await self._send(leg, rest, is_new=is_new)
+        except UnavailableError as fault:
+            trip_id = self._trip.trip_id
+            raise InputsUnsentError(
+                f"trip {trip_id} is booked, and {leg.name} still lacks files: {fault}",
+                hint=f"`gur resume {trip_id}` sends the rest; the job waits for it until its start",
+            ) from fault
+        await self._trip.log.write(FilesSent(leg=leg.name, reservation_id=area))
+
+    async def _queue(self, leg: Leg, itinerary: Itinerary) -> Leg:
+        """Queue the job of a leg whose site has none of it from the hold."""
+        if leg.job_id is not None or self.is_relayed(leg, itinerary):
+            return leg
+        try:
+            view = await self.submit(leg, itinerary)
+        except ConflictError:
+            # A stage of a pipeline, or a whole trip, may be over before the laptop comes back.
+            if not await self._is_over(leg):
+                raise
+            return leg
+        await self._trip.log.write(JobSubmitted(leg=leg.name, job_id=view.job_id))
+        return replace(leg, job_id=view.job_id)
+
+    async def _send(self, leg: Leg, inputs: Sequence[LocalInput], *, is_new: bool) -> None:
+        area = leg.reservation_id or ""
+        known = {each.status.path: each.status for each in inputs}
+        await send_all(
+            self._site(leg),
+            area,
+            [(each.source, each.status.path) for each in inputs],
+            place=leg.name,
+            listener=self._trip.tell,
+            known=known,
+            is_new=is_new,
+        )
+        self._sent.setdefault(area, set()).update(known)
+
+    def is_relayed(self, leg: Leg, itinerary: Itinerary) -> bool:
+        """True for a stage whose input this laptop has to bring before its job may start."""
+        trip = self._trip
+        return bool(relayed_from(trip.metajob, itinerary, leg, trip.destinations))
+
+    async def submit(self, leg: Leg, itinerary: Itinerary) -> JobView:
+        """Queue the leg's job inside its reservation; the same trip again submits nothing twice."""
+        request_id = f"{itinerary.trip_id}.{leg.name}.job"
+        spec = await self.job_spec(leg, itinerary, request_id=request_id)
         answer = await self._site(leg).submit(spec)
         if isinstance(answer, Decline):
-            raise ConflictError(f"{leg.site} does not take the leg's job: {answer.message}")
+            raise ConflictError(
+                f"{leg.site} does not take the leg's job: {answer.message}",
+                hint="gur amend changes what the trip asks for; gur cancel undoes it",
+            )
         self._trip.tell(News(step=Step.SUBMITTED, place=leg.name, text=answer.job_id))
         return answer
 
-    def job_spec(self, leg: Leg, itinerary: Itinerary, *, request_id: str) -> JobSpec:
-        """The leg's job, as the trip is now."""
-        task = self.task_of(leg)
+    async def job_spec(self, leg: Leg, itinerary: Itinerary, *, request_id: str) -> JobSpec:
+        """The leg's job, as the trip is now. A site without an agent waits for no files."""
+        metajob, destinations = self._trip.metajob, self._trip.destinations
+        task, has_agent = self.task_of(leg), destinations[leg.machine].has_agent
+        inputs = await self._trip.inputs.of(task) if has_agent else ()
         assert task is not None, "the caller asks only for legs with a task"
         companions = tuple(
             Companion(leg=each.name, site=each.site, nodes=each.nodes, contact=each.contact)
             for each in itinerary.legs
             if each.name != leg.name
         )
-        before, after = neighbours(self._trip.metajob, itinerary, leg)
+        before, after = neighbours(metajob, itinerary, leg)
+        relayed = relayed_from(metajob, itinerary, leg, destinations) if has_agent else ""
         return JobSpec(
             request_id=request_id,
             name=f"{itinerary.name}.{leg.name}"[:128],
-            account=self._trip.destinations[leg.machine].account,
+            account=destinations[leg.machine].account,
             nodes=leg.nodes,
             limit_s=leg.interval.duration_s,
             argv=command_of(task),
@@ -153,7 +254,10 @@ class LegWork:
             companions=companions,
             leg_before="" if before is None else before.name,
             leg_after="" if after is None else after.name,
-            handover=handover_of(self._trip.metajob, itinerary, leg, self._trip.destinations),
+            handover=handover_of(metajob, itinerary, leg, destinations),
+            inputs=tuple(each.file for each in inputs),
+            relayed_from=relayed,
+            gives=grant_of(metajob, itinerary, leg, destinations),
         )
 
     async def follow(self, itinerary: Itinerary) -> AsyncIterator[LegOutput | LegChange]:
@@ -203,15 +307,6 @@ class LegWork:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    async def _stage_in(self, leg: Leg, base: Path) -> None:
-        """Send the leg's files into its folder."""
-        task = self.task_of(leg)
-        if task is None or leg.reservation_id is None:
-            return
-        files = [each for staged in task.stage_in for each in files_of(staged, base)]
-        port = self._site(leg)
-        await send_all(port, leg.reservation_id, files, place=leg.name, listener=self._trip.tell)
-
     async def _is_over(self, leg: Leg) -> bool:
         """True when the leg's time has gone by, as its site says."""
         kept = await self._site(leg).reservations(everybody=False)
@@ -250,8 +345,33 @@ def check_files(metajob: Metajob, destinations: Mapping[str, Destination], base:
                 f"{machine} is a manager, which books time at its sites and runs no programs",
                 hint="leave [task] out to reserve time alone, or name the sites themselves",
             )
-        for staged in task.stage_in if task else ():
-            files_of(staged, base)
+        if task is not None:
+            files = [each for staged in task.stage_in for each in files_of(staged, base)]
+            check_programs(task, files)
+
+
+def small_ones(inputs: Sequence[LocalInput]) -> list[LocalInput]:
+    """The smallest inputs, as far as they may be sent while their leg is held."""
+    small: list[LocalInput] = []
+    total = 0
+    for each in sorted(inputs, key=lambda one: (one.status.size_bytes, one.status.path)):
+        total += each.status.size_bytes
+        if total > SMALL_INPUTS_BYTES or len(small) == SMALL_INPUTS_MAX:
+            break
+        small.append(each)
+    return small
+
+
+def _check_unchanged(inputs: Sequence[LocalInput], expected: Mapping[str, str]) -> None:
+    """Refuse to send what the job would not take. ``expected``: checksums by path, as its site has
+    them since the booking.
+    """
+    for each in inputs:
+        if expected.get(each.status.path, each.status.sha256) != each.status.sha256:
+            raise InputError(
+                f"{each.source} is not what it was when the trip was booked",
+                hint="put it back as it was, or change the trip with `gur amend`",
+            )
 
 
 def command_of(task: TaskSpec) -> tuple[str, ...]:

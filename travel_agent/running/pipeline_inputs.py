@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gridtravel.gridcore.errors import InputError, UnavailableError
-from gridtravel.gridcore.jobs.handovers import HandedFile, Handover
+from gridtravel.gridcore.jobs.handovers import HandedFile, Handover, HandoverGrant
 from gridtravel.gridcore.trips.itineraries import InputWay, Itinerary, Leg
 from gridtravel.gridcore.trips.metajobs import Metajob, Stage
 from gridtravel.travel_agent.sites.destinations import Destination
@@ -99,6 +99,32 @@ def handover_of(
             HandedFile(source=each.source, destination=each.destination) for each in stage.receives
         ),
     )
+
+
+def grant_of(
+    metajob: Metajob, itinerary: Itinerary, leg: Leg, destinations: Mapping[str, Destination]
+) -> HandoverGrant | None:
+    """What the site of ``leg`` lets the stage behind take; ``None``: nothing, or the laptop takes
+    it.
+    """
+    _, after = neighbours(metajob, itinerary, leg)
+    if after is None or waits_for(metajob, itinerary, after) is None:
+        return None
+    if input_way(leg, after, destinations) is not InputWay.SITES:
+        return None
+    stage = stage_of(metajob, after)
+    paths = () if stage is None else tuple(each.source for each in stage.receives)
+    return HandoverGrant(leg=after.name, site=after.site, paths=paths)
+
+
+def relayed_from(
+    metajob: Metajob, itinerary: Itinerary, leg: Leg, destinations: Mapping[str, Destination]
+) -> str:
+    """The stage whose files the laptop brings to the site of ``leg``; empty: none."""
+    before = waits_for(metajob, itinerary, leg)
+    if before is None or input_way(before, leg, destinations) is not InputWay.LAPTOP:
+        return ""
+    return before.name
 
 
 def check_stages(metajob: Metajob) -> None:

@@ -1,10 +1,11 @@
 """The laptop brings a stage's input, where no site can ask the one that has it.
 
 A site that only this user reaches, by SSH or on this computer, gives its files to nobody else. The
-job of the stage behind it is queued only when its input is there; so nothing can start without it,
-and nothing has to be remembered at the sites. The price is that the laptop must be there between
-the two stages: ``gur watch`` does it as soon as the stage before is over, ``gur resume`` does what
-can be done now. A stage whose time goes by without is a failed one.
+job of the stage behind it waits at its site until the laptop has said which files came, and they
+are there; at a site without an agent, which waits for nothing, it is queued only then. So nothing
+can start without its input. The price is that the laptop must be there between the two stages:
+``gur watch`` does it as soon as the stage before is over, ``gur resume`` does what can be done now.
+A stage whose time goes by without is a failed one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gridtravel.gridcore.errors import NotFoundError, UnavailableError
+from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.ports import FileStatus, OutputChunk, SitePort
 from gridtravel.gridcore.trips.itineraries import Itinerary, Leg
 from gridtravel.gridio.sites.transfers import (
-    bounded,
+    as_announced,
     deliver,
     handed_files,
     some_at_once,
@@ -38,37 +40,52 @@ class Relay:
     trip: TripContext
     work: LegWork
 
-    async def bring_now(self, itinerary: Itinerary) -> Itinerary:
-        """Bring every input that is there already (``gur resume``)."""
+    async def bring_now(self, itinerary: Itinerary) -> tuple[Itinerary, list[str]]:
+        """Bring every input that is there already (``gur resume``); the trip as it is then, and the
+        stages whose inputs were brought.
+        """
+        names = []
         for leg in self._pending(itinerary):
+            if leg.job_id is not None and not await self._is_queued(leg):
+                continue
             brought = await self._bring(itinerary, leg, may_wait=False)
             if brought is None:
                 break
+            names.append(leg.name)
             itinerary = itinerary.with_leg(brought)
-        return itinerary
+        return itinerary, names
 
     async def bring_in_time(self, itinerary: Itinerary) -> AsyncIterator[LegOutput | LegChange]:
         """Bring each input as soon as the stage before has ended, and follow the jobs that are
-        queued with them (``gur watch``).
+        queued with them (``gur watch``); others are followed from the beginning.
         """
         for leg in self._pending(itinerary):
+            if leg.job_id is not None and not await self._is_queued(leg):
+                continue
             brought = await self._bring(itinerary, leg, may_wait=True)
             if brought is None:
                 return
             itinerary = itinerary.with_leg(brought)
+            if leg.job_id is not None:
+                continue
             async for item in self.work.follow(replace(itinerary, legs=(brought,))):
                 yield item
 
     def _pending(self, itinerary: Itinerary) -> list[Leg]:
-        """Stages whose jobs wait for this laptop, in order."""
+        """Stages whose jobs wait for this laptop, or have waited for it, in order."""
         return [
             leg
             for leg in itinerary.legs
-            if leg.job_id is None and self.work.is_relayed(leg, itinerary)
+            if self.work.is_relayed(leg, itinerary) and (leg.job_id is None or self._waits(leg))
         ]
 
+    def _waits(self, leg: Leg) -> bool:
+        """True where a job waits for files by itself."""
+        return self.trip.destinations[leg.machine].has_agent
+
     async def _bring(self, itinerary: Itinerary, leg: Leg, *, may_wait: bool) -> Leg | None:
-        """Bring the input of ``leg`` and queue its job, when the stage before has ended well.
+        """Bring the input of ``leg``, and queue its job where it does not wait for that already,
+        when the stage before has ended well.
 
         ``None``: it has not ended (only without ``may_wait``), or badly, or has no job.
         """
@@ -86,6 +103,8 @@ class Relay:
             )
             return None
         await self._pass_on(before, leg)
+        if leg.job_id is not None:
+            return leg
         view = await self.work.submit(leg, itinerary)
         await self.trip.log.write(JobSubmitted(leg=leg.name, job_id=view.job_id))
         return replace(leg, job_id=view.job_id)
@@ -98,30 +117,48 @@ class Relay:
                 return view.state
         raise UnavailableError(f"{leg.site} stopped telling of job {leg.job_id}")
 
+    async def _is_queued(self, leg: Leg) -> bool:
+        site = self.trip.destinations[leg.machine].connection.site
+        (view,) = await site.jobs(job_ids=[leg.job_id or ""])
+        return view.state is JobState.QUEUED
+
     async def _pass_on(self, before: Leg, leg: Leg) -> None:
-        """Every file that is handed over, from site to site through here; nothing is kept."""
+        """Every file that is handed over, from site to site through here; nothing is kept. Where a
+        job waits for them, its site is told before they come what they must be.
+        """
         giver = self.trip.destinations[before.machine].connection.site
         receiver = self.trip.destinations[leg.machine].connection.site
         area, own = before.reservation_id or "", leg.reservation_id or ""
         stage = stage_of(self.trip.metajob, leg)
         assert stage is not None, "only stages are relayed"
-        there = await what_is_there(receiver, own)
-        count = 0
+        files: list[tuple[FileStatus, FileStatus]] = []
         for wanted in stage.receives:
             found = await giver.list_files(area, wanted.source, with_checksums=True)
-            files = handed_files(found, wanted.source, wanted.destination)
-            if not files:
-                raise NotFoundError(f"{before.name} at {before.site} left no {wanted.source!r}")
+            handed = handed_files(found, wanted.source, wanted.destination)
+            if not handed:
+                raise NotFoundError(
+                    f"{before.name} at {before.site} left no {wanted.source!r}",
+                    hint="receives must name what the stage before writes",
+                )
+            files += handed
+        if leg.job_id is not None:
+            targets = [target for _, target in files]
+            await receiver.name_inputs(own, [_as_input(each) for each in targets])
+        there = await what_is_there(receiver, own)
 
-            async def bring(pair: tuple[FileStatus, FileStatus]) -> bool:
-                file, target = pair
-                read = partial(_read, giver, area, file)
-                return await deliver(receiver, own, target, read, there.get(target.path))
+        async def bring(pair: tuple[FileStatus, FileStatus]) -> bool:
+            file, target = pair
+            read = partial(_read, giver, area, file)
+            return await deliver(receiver, own, target, read, there.get(target.path))
 
-            count += sum(await some_at_once(bring, files))
+        count = sum(await some_at_once(bring, files))
         text = f"{count} files brought from {before.name}"
         self.trip.tell(News(step=Step.STAGED, place=leg.name, text=text))
 
 
+def _as_input(file: FileStatus) -> InputFile:
+    return InputFile(path=file.path, size_bytes=file.size_bytes, sha256=file.sha256)
+
+
 def _read(giver: SitePort, area: str, file: FileStatus, offset: int) -> AsyncIterator[OutputChunk]:
-    return bounded(giver.get_file(area, file.path, offset), file.size_bytes)
+    return as_announced(giver.get_file(area, file.path, offset), file, offset)

@@ -14,7 +14,7 @@ from gridtravel.gridcore.errors import GridError, NotFoundError, UnavailableErro
 from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.ports import SiteDescription
 from gridtravel.gridcore.timing.zones import find_zone
-from gridtravel.gridcore.trips.itineraries import InputWay, Itinerary, Leg, LegState, TripState
+from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, LegState, TripState
 from gridtravel.gridio.sites.connections import ClockSkew
 from gridtravel.travel_agent.sites.config import MachineEntry
 from gridtravel.travel_agent.sites.destinations import Destination
@@ -33,8 +33,13 @@ class SiteReport:
     skew: ClockSkew | None
     transport: str = ""
     """What carried the answer."""
-    problem: str = ""
+    fault: GridError | None = None
     """Why there is no description."""
+
+    @property
+    def problem(self) -> str:
+        """The fault in words; empty where there is none."""
+        return "" if self.fault is None else str(self.fault)
 
     @property
     def reached_by(self) -> str:
@@ -56,6 +61,8 @@ class TripReport:
     """By leg, of its site's clock; only where it was measured."""
     notes: tuple[str, ...] = ()
     """Where a site could not be asked, or says something else than the laptop remembers."""
+    idle: tuple[str, ...] = ()
+    """Legs that ran nothing though they should have, in words."""
 
     @property
     def is_over(self) -> bool:
@@ -75,6 +82,7 @@ class TripReport:
             for name, job in self.jobs.items()
             if job.state in (JobState.FAILED, JobState.TIMED_OUT)
         ]
+        failed += self.idle
         spread = self.spread
         return "; ".join(failed) if failed or spread is None else spread.words
 
@@ -125,17 +133,30 @@ class LegLook:
     skew: ClockSkew | None = None
     problem: str = ""
     """Why reservation or job are not known."""
+    runs: bool = False
+    """It is not mere time: something was to run in it."""
+
+    @property
+    def ran_nothing(self) -> bool:
+        """Its time has gone by, and what was to run has never begun."""
+        is_over = self.reservation is not None and (
+            self.reservation.state is ReservationState.COMPLETED
+        )
+        has_begun = self.job is not None and self.job.state is not JobState.QUEUED
+        return self.runs and is_over and not has_begun
 
 
-async def look_at(leg: Leg, destination: Destination) -> LegLook:
-    """What the site's own book says of a leg."""
+async def look_at(leg: Leg, destination: Destination, *, runs: bool = False) -> LegLook:
+    """What the site's own book says of a leg; ``runs``: it has something to run."""
     connection = destination.connection
     try:
         kept = await connection.site.reservations(everybody=False)
+        found = next((each for each in kept if each.reservation_id == leg.reservation_id), None)
+        if leg.job_id is None and found is not None and found.job_id:
+            leg = replace(leg, job_id=found.job_id)  # its commit came without the laptop
         jobs = await connection.site.jobs(job_ids=[leg.job_id]) if leg.job_id else []
     except (UnavailableError, NotFoundError) as fault:
         return LegLook(leg=leg, problem=f"{leg.name}: {fault}")
-    found = next((each for each in kept if each.reservation_id == leg.reservation_id), None)
     is_lost = found is None and leg.reservation_id is not None
     problem = f"{leg.name}: {leg.site} no longer knows {leg.reservation_id}" if is_lost else ""
     return LegLook(
@@ -144,6 +165,7 @@ async def look_at(leg: Leg, destination: Destination) -> LegLook:
         job=jobs[0] if jobs else None,
         skew=connection.skew_s(),
         problem=problem,
+        runs=runs,
     )
 
 
@@ -162,7 +184,7 @@ async def in_its_zone(leg: Leg, destination: Destination) -> Leg:
 
 def report_on(itinerary: Itinerary, looks: Sequence[LegLook]) -> TripReport:
     """What the sites say, put together; the sites are right, whatever the laptop remembers."""
-    legs = tuple(_leg_now(each.leg, each.reservation, each.job) for each in looks)
+    legs = tuple(_leg_now(each) for each in looks)
     notes = tuple(each.problem for each in looks if each.problem)
     jobs = {each.leg.name: each.job for each in looks if each.job is not None}
     skews = {each.leg.name: each.skew for each in looks if each.skew is not None}
@@ -171,7 +193,7 @@ def report_on(itinerary: Itinerary, looks: Sequence[LegLook]) -> TripReport:
     if state is TripState.HELD and all(each in _KEPT for each in states):
         # The laptop did not live to hear it.
         state = TripState.BOOKED
-        notes = (*notes, "its sites have booked it: `gur resume` queues what it is to run")
+        notes = (*notes, "its sites have booked it: `gur resume` writes that down here")
     if state in (TripState.BOOKED, TripState.RUNNING):
         is_waiting = any(each is LegState.BOOKED for each in states)
         if LegState.RELEASED in states:
@@ -190,10 +212,20 @@ def report_on(itinerary: Itinerary, looks: Sequence[LegLook]) -> TripReport:
     if state is TripState.FAILED and any(each is LegState.RUNNING for each in states):
         state = TripState.RUNNING
     now = replace(itinerary, state=state, legs=legs)
-    return TripReport(itinerary=now, jobs=jobs, skews=skews, notes=notes)
+    idle = tuple(_nothing_ran(each) for each in looks if each.ran_nothing)
+    found = TripReport(itinerary=now, jobs=jobs, skews=skews, notes=notes, idle=idle)
+    return found if found.is_over else replace(found, notes=(*notes, *idle))
 
 
-def _leg_now(leg: Leg, kept: Reservation | None, job: JobView | None) -> Leg:
+def _nothing_ran(look: LegLook) -> str:
+    why = f": {look.job.reason}" if look.job is not None and look.job.reason else ""
+    return f"{look.leg.name}: its time went by, and it ran nothing{why}"
+
+
+def _leg_now(look: LegLook) -> Leg:
+    leg, kept, job = look.leg, look.reservation, look.job
+    if look.ran_nothing:
+        return replace(leg, state=LegState.FAILED)
     if job is not None and job.state is not JobState.QUEUED:
         if job.state in (JobState.RUNNING, JobState.STARTING):
             return replace(leg, state=LegState.RUNNING)
@@ -206,9 +238,6 @@ def _leg_now(leg: Leg, kept: Reservation | None, job: JobView | None) -> Leg:
     if kept.state is ReservationState.COMMITTED:
         # A change of the trip may have been decided when the laptop was gone.
         leg = replace(leg, nodes=kept.nodes, interval=kept.interval)
-    if kept.state is ReservationState.COMPLETED and leg.input_by is InputWay.LAPTOP:
-        # Its time went by without the job that waits for what the laptop should have brought.
-        return replace(leg, state=LegState.FAILED)
     by_book = {
         ReservationState.HELD: LegState.HELD,
         ReservationState.COMMITTED: LegState.BOOKED,

@@ -14,24 +14,35 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+import re
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from gridtravel.gridcore.errors import InputError, UnavailableError
-from gridtravel.gridcore.jobs.tasks import StagedFile, TaskSpec
+from rich.filesize import decimal
+
+from gridtravel.gridcore.errors import ConflictError, InputError, UnavailableError
+from gridtravel.gridcore.jobs.commands import INTERPRETER_MARK, check_script
+from gridtravel.gridcore.jobs.tasks import TaskSpec
 from gridtravel.gridcore.ports import PART_SUFFIX, FileStatus, OutputChunk, SitePort
 from gridtravel.gridio.sites.transfers import (
     DAMAGED_MAX,
     FRUITLESS_MAX,
+    as_announced,
     deliver,
     some_at_once,
     what_is_there,
 )
+from gridtravel.gridio.system.streams import closing
+from gridtravel.travel_agent.local_files import checksum_of
 from gridtravel.travel_agent.news import Listener, News, Progress, Step
 
 CHUNK_BYTES: Final = 256 * 1024
+FIRST_LINE_BYTES_MAX: Final = 4096
+"""Of a script: Linux reads 256."""
+_SHA256: Final = re.compile("[0-9a-f]{64}")
 PART_NAME_CHARACTERS: Final = 50
 """How much of a file's name its part shows: no name of a file is longer than 255 bytes."""
 
@@ -43,18 +54,25 @@ async def send_all(
     *,
     place: str,
     listener: Listener,
+    known: Mapping[str, FileStatus] | None = None,
+    is_new: bool = False,
 ) -> int:
-    """Bring local files to their paths in an area; how many were not there already."""
+    """Bring local files to their paths in an area; how many were not there already. ``known``: by
+    path at the site, of files that need not be looked at again. ``is_new``: nobody has sent
+    anything there yet.
+    """
     if not files:
         return 0
     # What an interrupted run has sent, whole or in part.
-    there = await what_is_there(port, area)
+    there = {} if is_new else await what_is_there(port, area)
+    looked_at = known or {}
     counter = _Counter(place, sum(source.stat().st_size for source, _ in files), listener)
 
     async def send(file: tuple[Path, str]) -> bool:
         source, destination = file
-        known = there.get(str(PurePosixPath(destination)))
-        return await send_file(port, area, source, destination, known, counter.add)
+        before = there.get(str(PurePosixPath(destination)))
+        status = looked_at.get(destination)
+        return await send_file(port, area, source, destination, before, counter.add, status=status)
 
     sent = sum(await some_at_once(send, files))
     if sent:
@@ -92,11 +110,15 @@ async def plan_fetch(
     there = await port.list_files(area, "", with_checksums=True)
     for each in there:
         _check_inside(each.path, site)
+        _check_announced(each, site)
     wanted = _wanted(task, [each for each in there if not each.is_folder])
     try:
         return await asyncio.to_thread(_arrivals, wanted, home, folder, site, overwrite)
     except OSError as fault:
-        raise InputError(f"cannot look at {home / folder}: {fault.strerror}") from fault
+        raise InputError(
+            f"cannot look at {home / folder}: {fault.strerror}",
+            hint="make room there, or name a place where you may write",
+        ) from fault
 
 
 def check_apart(plans: Sequence[Sequence[Arrival]]) -> None:
@@ -112,6 +134,31 @@ def check_apart(plans: Sequence[Sequence[Arrival]]) -> None:
                     hint="nothing was fetched; give them different destinations in stage_out",
                 )
         seen.update(dict.fromkeys(each.target for each in plan))
+
+
+def check_size(plans: Sequence[Sequence[Arrival]], folder: Path, bytes_max: int) -> None:
+    """Refuse results that are more than the user takes, or than there is room for; blocking. What
+    the sites have announced is what they are held to.
+    """
+    missing = sum(each.status.size_bytes for plan in plans for each in plan if not each.is_there)
+    if missing > bytes_max:
+        raise InputError(
+            f"the results are {decimal(missing)}, and {decimal(bytes_max)} are taken at most",
+            hint=f"nothing was fetched; --max-size {missing} takes them",
+        )
+    above = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
+    try:
+        free = shutil.disk_usage(above).free
+    except OSError as fault:
+        raise InputError(
+            f"cannot look at {above}: {fault.strerror}",
+            hint="make room there, or name a place where you may write",
+        ) from fault
+    if missing > free:
+        raise InputError(
+            f"the results are {decimal(missing)}, and {above} has room for {decimal(free)}",
+            hint="nothing was fetched; make room, or name another folder with --to",
+        )
 
 
 async def fetch_all(
@@ -131,7 +178,10 @@ async def fetch_all(
         try:
             await receive_file(port, area, one.status, one.target, counter.add, overwrite=overwrite)
         except OSError as fault:
-            raise InputError(f"cannot write {one.target}: {fault.strerror}") from fault
+            raise InputError(
+                f"cannot write {one.target}: {fault.strerror}",
+                hint="make room there, or name a place where you may write",
+            ) from fault
 
     await some_at_once(fetch, missing)
     known = len(arrivals) - len(missing)
@@ -140,16 +190,24 @@ async def fetch_all(
     return [each.target for each in arrivals]
 
 
-def files_of(staged: StagedFile, base: Path) -> list[tuple[Path, str]]:
-    """The files behind one entry to stage in, each with its path at the site."""
-    source = base / Path(staged.source).expanduser()
-    if source.is_file():
-        return [(source, staged.destination)]
-    if source.is_dir():
-        files = sorted(each for each in source.rglob("*") if each.is_file())
-        root = PurePosixPath(staged.destination)
-        return [(each, str(root / each.relative_to(source).as_posix())) for each in files]
-    raise InputError(f"there is no file {source} to stage in")
+def check_programs(task: TaskSpec, files: Sequence[tuple[Path, str]]) -> None:
+    """Refuse a script that travels with the task, is its command or compiles it, and has a first
+    line by which no site could run it.
+    """
+    started = [PurePosixPath(each[0]) for each in (task.command, task.compile_command) if each]
+    for source, destination in files:
+        if PurePosixPath(destination) not in started:
+            continue
+        try:
+            with source.open("rb") as file:
+                first = file.readline(FIRST_LINE_BYTES_MAX).decode("utf-8", "replace")
+        except OSError as fault:
+            raise InputError(
+                f"cannot read {source}: {fault.strerror}",
+                hint="make it readable, or take it out of stage_in",
+            ) from fault
+        if first.startswith(INTERPRETER_MARK):
+            check_script(first, str(source))
 
 
 # -- one file --------------------------------------------------------------------------------------
@@ -162,17 +220,24 @@ async def send_file(
     destination: str,
     there: FileStatus | None = None,
     passed: Callable[[int], None] = lambda _: None,
+    *,
+    status: FileStatus | None = None,
 ) -> bool:
     """Bring ``source`` to ``destination`` in an area of the site; False when it is there already.
+    ``status``: as it is to be there, when ``source`` has been looked at before.
 
     ``there``: what the site has at the destination, with its checksum, or the part of it that
     arrived before. ``passed``: is told of bytes as they leave.
     """
-    try:
-        mode, size, checksum = await asyncio.to_thread(_look_at, source)
-    except OSError as fault:
-        raise InputError(f"cannot read {source}: {fault.strerror}") from fault
-    status = FileStatus(path=destination, size_bytes=size, mode=mode, sha256=checksum)
+    if status is None:
+        try:
+            mode, size, checksum = await asyncio.to_thread(_look_at, source)
+        except OSError as fault:
+            raise InputError(
+                f"cannot read {source}: {fault.strerror}",
+                hint="make it readable, or take it out of stage_in",
+            ) from fault
+        status = FileStatus(path=destination, size_bytes=size, mode=mode, sha256=checksum)
     return await deliver(port, area, status, lambda offset: _read(source, offset, passed), there)
 
 
@@ -187,6 +252,7 @@ async def receive_file(
 ) -> None:
     """Bring the file that ``status`` describes to ``target``; ``passed`` is told of bytes as they
     arrive. ``InputError``: something else is there, and it is not to be overwritten.
+    ``ConflictError``: what comes is longer than announced; it is cut off, and not kept.
     """
     part = part_of(target, status)
     fruitless = damaged = 0
@@ -199,7 +265,10 @@ async def receive_file(
             if fruitless == FRUITLESS_MAX:
                 raise
             continue
-        if not status.sha256 or await asyncio.to_thread(checksum_of, part) == status.sha256:
+        except ConflictError:
+            part.unlink()
+            raise
+        if await asyncio.to_thread(checksum_of, part) == status.sha256:
             part.chmod(status.mode & 0o777 | 0o600)
             _put_in_place(part, target, overwrite=overwrite)
             return
@@ -218,12 +287,6 @@ def part_of(target: Path, status: FileStatus) -> Path:
     version = hashlib.sha256(f"{target.name}\0{status.path}\0{status.sha256}".encode())
     name = f"{target.name[:PART_NAME_CHARACTERS]}.{version.hexdigest()[:16]}{PART_SUFFIX}"
     return target.with_name(name)
-
-
-def checksum_of(path: Path) -> str:
-    """SHA-256 of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # -- inside ----------------------------------------------------------------------------------------
@@ -253,6 +316,17 @@ def _check_inside(path: str, site: str) -> None:
         )
 
 
+def _check_announced(file: FileStatus, site: str) -> None:
+    """Refuse a file whose size and content the site does not bind itself to."""
+    if file.is_folder:
+        return
+    if file.size_bytes < 0 or not _SHA256.fullmatch(file.sha256):
+        raise UnavailableError(
+            f"{site} says no size or no checksum of {file.path[:60]!r}",
+            hint="nothing was fetched: what arrives could not be checked; tell whoever runs it",
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
     """A file to fetch. Its path here has a part that the user chose and a part from the site."""
@@ -272,7 +346,10 @@ def _wanted(task: TaskSpec | None, files: list[FileStatus]) -> list[_Wanted]:
         source, destination = PurePosixPath(staged.source), PurePosixPath(staged.destination)
         matching = [each for each in files if PurePosixPath(each.path).is_relative_to(source)]
         if not matching:
-            raise InputError(f"the leg left no file {staged.source!r}")
+            raise InputError(
+                f"the leg left no file {staged.source!r}",
+                hint="stage_out must name what the job writes; without it all comes home",
+            )
         for each in matching:
             below = PurePosixPath(each.path).relative_to(source)
             found.append(_Wanted(status=each, chosen=destination, given=below))
@@ -351,12 +428,14 @@ async def _receive_rest(
     done: int,
     passed: Callable[[int], None],
 ) -> None:
+    announced = as_announced(port.get_file(area, status.path, done), status, done)
     # Opened here and not in a thread: whoever is interrupted meanwhile would leave it open.
     with part.open("r+b") as file:
         file.seek(done)
-        async for chunk in port.get_file(area, status.path, done):
-            file.write(chunk.content)
-            passed(len(chunk.content))
+        async with closing(announced) as chunks:
+            async for chunk in chunks:
+                file.write(chunk.content)
+                passed(len(chunk.content))
         file.flush()
         os.fsync(file.fileno())
 

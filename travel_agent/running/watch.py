@@ -13,12 +13,13 @@ from dataclasses import replace
 
 from aiostream import stream
 
+from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridcore.trips.trip_wishes import TripEvent
 from gridtravel.travel_agent.log.events import TripEnded
 from gridtravel.travel_agent.log.trip_log import TripLog, TripStory, story_of
-from gridtravel.travel_agent.news import Listener, deaf
+from gridtravel.travel_agent.news import Listener, News, Step, deaf
 from gridtravel.travel_agent.running.jobs import LegChange, LegOutput, LegWork
 from gridtravel.travel_agent.running.notify import notify_people
 from gridtravel.travel_agent.running.pipeline_inputs import with_inputs
@@ -79,7 +80,14 @@ async def report(
 
 async def _look_at_legs(trip: TripContext, itinerary: Itinerary) -> list[LegLook]:
     """What the sites' books say of every leg."""
-    looks = (look_at(leg, trip.destinations[leg.machine]) for leg in itinerary.legs)
+    looks = (
+        look_at(
+            leg,
+            trip.destinations[leg.machine],
+            runs=trip.metajob.task_for(leg.machine, leg.name) is not None,
+        )
+        for leg in itinerary.legs
+    )
     return await asyncio.gather(*looks)
 
 
@@ -107,7 +115,8 @@ async def attend(
     session: GridSession, wanted: str, listener: Listener
 ) -> AsyncIterator[LegOutput | LegChange]:
     """Output and states of a trip's jobs until all are over; then, and shortly before the start,
-    people are told. Between stages that no site can connect this laptop brings the input.
+    people are told. Files that an earlier command could not send are sent, and between stages that
+    no site can connect this laptop brings the input.
     """
     trip = await session.met(session.remembered(wanted, listener))
     itinerary = trip.log.story.itinerary()
@@ -117,7 +126,8 @@ async def attend(
     reminder = asyncio.create_task(_remind(session, trip))
     try:
         inputs = relay.bring_in_time(itinerary)
-        async with stream.merge(work.follow(itinerary), inputs).stream() as merged:
+        rest = _send_rest(trip, work, itinerary)
+        async with stream.merge(work.follow(itinerary), inputs, rest).stream() as merged:
             async for item in merged:
                 yield item
         await report(session, wanted, listener)
@@ -125,6 +135,19 @@ async def attend(
         reminder.cancel()
         with suppress(asyncio.CancelledError):
             await reminder
+
+
+async def _send_rest(
+    trip: TripContext, work: LegWork, itinerary: Itinerary
+) -> AsyncIterator[LegOutput | LegChange]:
+    """Send what a job still waits for; what cannot be sent is told, and ends nothing."""
+    try:
+        await work.send_rest(itinerary, sent=trip.log.story.staged)
+    except GridError as fault:
+        trip.tell(News(step=Step.NOTE, text=str(fault)))
+    nothing: tuple[LegOutput, ...] = ()
+    for each in nothing:
+        yield each
 
 
 async def _remind(session: GridSession, trip: TripContext) -> None:

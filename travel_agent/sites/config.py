@@ -135,7 +135,7 @@ class _Mail(ConfigTable):
     host: str
     port: Annotated[int, Field(ge=1, le=65_535)] = 25
     sender: str
-    security: MailSecurity = MailSecurity.NONE
+    security: Annotated[MailSecurity, Field(strict=False)] = MailSecurity.NONE
     login: str = ""
     password_file: str = ""
 
@@ -155,7 +155,7 @@ class _File(ConfigTable):
     credential: str = "credential"
     time_zone: str = "UTC"
     ssh_config: str = ""
-    search: SearchChoice = SearchChoice.AUTO
+    search: Annotated[SearchChoice, Field(strict=False)] = SearchChoice.AUTO
     keepers: list[str] = Field(default_factory=list)
     mail: _Mail | None = None
     machines: Annotated[dict[str, _Machine], Field(min_length=1)]

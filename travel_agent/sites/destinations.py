@@ -36,6 +36,8 @@ class Destination:
     """It answers no inquiries: reservations can be set and cancelled there, and nothing else."""
     has_agent: bool = True
     """False: only a batch system's commands are there, and nobody who would fetch files."""
+    commands: str = ""
+    """Where those commands are, and of which system; empty: it has an agent."""
     card: str | None = None
     """The site's own word where other sites reach it, as it told it; empty: they cannot. ``None``:
     it was not asked, or did not answer.

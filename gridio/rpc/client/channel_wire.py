@@ -7,6 +7,8 @@ life; gRPC reconnects by itself.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from typing import Any, Final, Protocol
 
@@ -14,6 +16,7 @@ import grpc
 import grpc.aio
 
 from gridtravel.gridcore.errors import DeadlineError, GridError, UnavailableError
+from gridtravel.gridcore.number_text import read_decimal
 from gridtravel.gridio.rpc.client.diagnosis import DIAGNOSIS_DEADLINE_S, Destination, diagnose
 from gridtravel.gridio.rpc.client.failures import CallFailedError
 from gridtravel.gridio.rpc.client.session_client import (
@@ -24,18 +27,32 @@ from gridtravel.gridio.rpc.client.session_client import (
     open_session,
 )
 from gridtravel.gridio.rpc.codec.faults import fault_from, is_from_site
-from gridtravel.gridio.rpc.verbs import A, AnyVerb, Kind, Q, Verb
+from gridtravel.gridio.rpc.verbs import DESCRIBE, A, AnyVerb, Kind, Q, Verb
 from gridtravel.gridio.rpc.wire import REQUEST_ID_KEY, TIME_KEY
-from gridtravel.gridio.sites.connections import ClockSkew, SkewMeter, UnreachableError
+from gridtravel.gridio.sites.connections import (
+    ClockSkew,
+    IdentityNotProvenError,
+    SkewMeter,
+    UnreachableError,
+)
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.gridio.system.logs import current_request
 from gridtravel.gridio.trust.credentials import Credential
+from gridwire.v1 import calendar_pb2
 
 RECONNECT_WAIT_S: Final = 0.3
 """How long an attempt waits for the channel to come back before it is made anyway."""
 
 ROUTE_WAIT_S: Final = 5.0
 """The same when the route was just opened: connecting through it may take several round trips."""
+
+ROUTE_LOOK_S: Final = 0.2
+"""How often it is looked at meanwhile whether the route still leads there."""
+
+NAME_SHOWN_MAX: Final = 80
+"""Characters of a name that a site gives itself."""
+
+_State = grpc.ChannelConnectivity
 
 
 class Route(Protocol):
@@ -44,8 +61,17 @@ class Route(Protocol):
     typing a password.
     """
 
+    @property
+    def is_open(self) -> bool:
+        """True while it leads there, as far as is known."""
+        ...
+
     async def open(self) -> bool:
         """Open it, unless it is open; True when it was opened now. A ``GridError`` says why not."""
+        ...
+
+    async def probe(self, context: ssl.SSLContext | None, server_name: str) -> bytes:
+        """See ``diagnosis.Probe``; nothing where it does not lead anywhere any more."""
         ...
 
 
@@ -72,6 +98,10 @@ class ChannelWire:
         """False once the site has said that it knows none."""
         self._methods: dict[str, Any] = {}
         self._skew = SkewMeter()
+        self._has_told_name = not destination.site or bool(destination.server_name)
+        """True when nothing need be asked about the site's name: its certificate says it, it has
+        told it, or any will do.
+        """
         self._was_reached = False
         """False before the first answer, and while the site was given up."""
         self._is_closed = False
@@ -99,6 +129,10 @@ class ChannelWire:
 
     async def ask(self, verb: Verb[Q, A], question: Q) -> A:
         """One question, one answer, within the verb's deadline whatever happens."""
+        await self._hear_name()
+        return await self._answer_to(verb, question)
+
+    async def _answer_to(self, verb: Verb[Q, A], question: Q) -> A:
         loop = asyncio.get_running_loop()
         await self._ensure_route_open()
         give_up_at = loop.time() + verb.deadline_s
@@ -149,7 +183,7 @@ class ChannelWire:
         has_begun = False
         while True:
             attempt += 1
-            await self._ensure_route_open()
+            await self._hear_name()
             call = self._method(verb)(question, timeout=verb.deadline_s, metadata=_metadata())
             try:
                 async for answer in call:
@@ -169,7 +203,7 @@ class ChannelWire:
 
     async def tell(self, verb: Verb[Q, A], parts: AsyncIterable[Q]) -> A:
         """Many parts, one answer; each part is written before the next is asked for."""
-        await self._ensure_route_open()
+        await self._hear_name()
         sent_at = self._clock.now_precise()
         call = self._method(verb)(timeout=verb.deadline_s, metadata=_metadata())
         try:
@@ -189,9 +223,28 @@ class ChannelWire:
             call.cancel()
         return answer
 
+    async def _hear_name(self) -> None:
+        """Have the route open, and have heard from the site that it is the one that was meant,
+        where no certificate says so.
+        """
+        await self._ensure_route_open()
+        if self._has_told_name:
+            return
+        described = await self._answer_to(DESCRIBE, calendar_pb2.DescribeRequest())
+        meant = self._destination.site
+        if described.site != meant:
+            raise IdentityNotProvenError(
+                f"{self._destination.endpoint} is not {meant}: the site that answers there calls"
+                f" itself {_shown(described.site)}",
+                hint="correct the machine in your list: its site, or the way that leads there",
+            )
+        self._has_told_name = True
+
     async def _ensure_route_open(self) -> None:
         """Have the route open, where there must be one."""
         if self._route is not None and await self._route.open():
+            # What is at its end now may be another site.
+            self._has_told_name = not self._destination.site or bool(self._destination.server_name)
             self._opened()
             await self._reconnected(asyncio.get_running_loop().time() + ROUTE_WAIT_S, ROUTE_WAIT_S)
 
@@ -231,11 +284,19 @@ class ChannelWire:
         if channel is None:
             return
         wait_s = min(wait_max_s, give_up_at - asyncio.get_running_loop().time())
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, wait_s)):
-                await channel.channel_ready()
-        except TimeoutError:
-            return
+                await self._ready(channel)
+
+    async def _ready(self, channel: grpc.aio.Channel) -> None:
+        """The channel is ready, or what it tried over the route has come to its end."""
+        while (state := channel.get_state(try_to_connect=True)) is not _State.READY:
+            is_lost = self._route is not None and not self._route.is_open
+            if is_lost and state is _State.TRANSIENT_FAILURE:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ROUTE_LOOK_S):
+                    await channel.wait_for_state_change(state)
 
     async def _why(self, verb: AnyVerb, error: CallFailedError) -> GridError:
         """What ``error`` means, with the reason when the transport does not know it."""
@@ -258,7 +319,11 @@ class ChannelWire:
         try:
             async with asyncio.timeout(2 * DIAGNOSIS_DEADLINE_S):
                 return await diagnose(
-                    self._destination, self._credential, attempted=attempted, clock=self._clock
+                    self._destination,
+                    self._credential,
+                    attempted=attempted,
+                    clock=self._clock,
+                    probe=None if self._route is None else self._route.probe,
                 )
         except (OSError, ValueError, TimeoutError):
             return None  # The first fault stands; this one is about the search for its reason.
@@ -289,10 +354,15 @@ def _time_in(metadata: Iterable[Any] | None) -> float | None:
     for key, value in metadata or ():
         if key == TIME_KEY:
             try:
-                return float(value)
+                return read_decimal(str(value))
             except ValueError:
                 return None
     return None
+
+
+def _shown(name: str) -> str:
+    """A name that a site gave itself, as text."""
+    return repr("".join(sign if sign.isprintable() else "?" for sign in name[:NAME_SHOWN_MAX]))
 
 
 def _metadata() -> tuple[tuple[str, str], ...] | None:

@@ -8,19 +8,27 @@ with the standard library: our own certificate, name, port, handshake.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import tempfile
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from gridtravel.gridcore.errors import GridError, UnavailableError
+from gridtravel.gridcore.number_text import is_count
+from gridtravel.gridio.rpc.refusal_line import LINE_BYTES_MAX, refusal_in
 from gridtravel.gridio.sites.connections import IdentityNotProvenError, UnreachableError
 from gridtravel.gridio.system.clock import Clock
+from gridtravel.gridio.trust.anchor import TrustAnchor
 from gridtravel.gridio.trust.credentials import Credential, check_credential
 from gridtravel.gridio.trust.identity import renewal_hint, role_of
 
 DIAGNOSIS_DEADLINE_S: Final = 3.0
+
+FIRST_WORDS_S: Final = 0.3
+"""How long a server may take to say that it lets nobody in."""
 
 SILENT_CLOSES: Final = 2
 """A server that shakes hands and then closes without a word does not like our certificate; gRPC's
@@ -44,7 +52,18 @@ class Destination:
     site: str
     """The name that messages use."""
     server_name: str = ""
-    """What the server's certificate must say; empty for a local socket."""
+    """What the server's certificate must say. Empty: none is asked for, and the site's word for its
+    name is compared with ``site`` (which may be empty too: whoever is there).
+    """
+    anchor: TrustAnchor | None = None
+    """Whose certificate it must be, where ours is not asked for: at a local socket."""
+
+
+Probe: TypeAlias = Callable[[ssl.SSLContext | None, str], Awaitable[bytes]]
+"""Connects once more to where a call failed, and ends it: with a context a handshake with the
+server of this name, whose failure is an ``ssl.SSLError``, an ``OSError`` or ``EOFError``. What the
+server says before it is spoken to.
+"""
 
 
 class _ClosedSilentlyError(Exception):
@@ -52,13 +71,20 @@ class _ClosedSilentlyError(Exception):
 
 
 async def diagnose(
-    destination: Destination, credential: Credential | None, *, attempted: str, clock: Clock
+    destination: Destination,
+    credential: Credential | None,
+    *,
+    attempted: str,
+    clock: Clock,
+    probe: Probe | None = None,
 ) -> GridError | None:
     """The fault that explains why ``destination`` cannot be reached; ``None`` when everything looks
-    well by now.
+    well by now. ``probe``: how to try, where an address is not enough.
     """
     if destination.endpoint.startswith(UNIX_SCHEME):
         return await _try_local(destination, attempted)
+    if probe is not None:
+        return await _try_nameless(destination, probe, attempted)
     if credential is None:
         return None
     for problem in check_credential(credential, clock.now()):
@@ -84,15 +110,25 @@ async def diagnose(
 def split_endpoint(endpoint: str) -> tuple[str, int]:
     """Host and port of ``host:port`` or ``[address]:port``; ``ValueError`` for anything else."""
     host, colon, port = endpoint.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+    if not colon or not host or not is_count(port) or not 0 < int(port) < 65_536:
         raise ValueError(endpoint)
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 async def _try_local(destination: Destination, attempted: str) -> GridError | None:
     path = destination.endpoint.removeprefix(UNIX_SCHEME)
+
+    async def probe(context: ssl.SSLContext | None, server_name: str) -> bytes:
+        said = await _first_words(*await asyncio.open_unix_connection(path))
+        if not said and context is not None:
+            _, writer = await asyncio.open_unix_connection(
+                path, ssl=context, server_hostname=server_name
+            )
+            writer.transport.abort()
+        return said
+
     try:
-        _, writer = await asyncio.open_unix_connection(path)
+        return await _try_nameless(destination, probe, attempted)
     except PermissionError:
         return IdentityNotProvenError(
             f"{attempted}: no permission to connect to {path}",
@@ -104,8 +140,34 @@ async def _try_local(destination: Destination, attempted: str) -> GridError | No
         return UnavailableError(
             f"{attempted}: nothing answers at {path} ({fault.strerror})", hint="start the daemon"
         )
-    writer.close()
-    return None
+
+
+async def _try_nameless(destination: Destination, probe: Probe, attempted: str) -> GridError | None:
+    """Where we show no certificate: is there room, and is it the site that was meant?"""
+    anchor = destination.anchor
+    context = None if anchor is None else _context(anchor.root_pem)
+    try:
+        said = await probe(context, destination.server_name)
+    except ssl.SSLCertVerificationError as fault:
+        return _server_problem(destination, fault, attempted)
+    except (ssl.SSLError, ConnectionResetError, EOFError, TimeoutError):
+        return IdentityNotProvenError(
+            f"{attempted}: what answers at {destination.endpoint} does not prove that it is"
+            f" {destination.site}",
+            hint="it has no certificate, or an older release; ask whoever runs the site",
+        )
+    return refusal_in(said, attempted)
+
+
+async def _first_words(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    """What a server says before it is spoken to; ours does so only to turn somebody away."""
+    try:
+        async with asyncio.timeout(FIRST_WORDS_S):
+            return await reader.read(LINE_BYTES_MAX)
+    except TimeoutError:
+        return b""
+    finally:
+        writer.transport.abort()
 
 
 async def _try_tls(
@@ -120,7 +182,7 @@ async def _try_tls(
             f"{attempted}: the host name {host} is not known ({fault.strerror})",
             hint="check the site's address and the network",
         )
-    context = _client_context(credential)
+    context = _context(credential.root_pem, credential)
     try:
         reader, writer = await asyncio.open_connection(
             host, port, ssl=context, server_hostname=destination.server_name
@@ -128,7 +190,8 @@ async def _try_tls(
     except ssl.SSLCertVerificationError as fault:
         return _server_problem(destination, fault, attempted)
     except ssl.SSLError as fault:
-        return _alert(credential, fault, attempted) or _no_tls(destination, attempted)
+        alert = _alert(credential, fault, attempted)
+        return alert or await _no_tls(destination, attempted)
     except ConnectionRefusedError:
         return UnreachableError(
             f"{attempted}: nothing listens at {destination.endpoint} (connection refused)",
@@ -154,10 +217,13 @@ async def _try_tls(
     return None
 
 
-def _client_context(credential: Credential) -> ssl.SSLContext:
+def _context(root_pem: bytes, credential: Credential | None = None) -> ssl.SSLContext:
+    """For a handshake with a server that ``root_pem`` speaks for, with ``credential`` if any."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(cadata=credential.root_pem.decode())
+    context.load_verify_locations(cadata=root_pem.decode())
     context.set_alpn_protocols(["h2"])
+    if credential is None:
+        return context
     # The library reads a key from files only. This one is its owner's alone (mode 0600) and gone at
     # once; a file in memory would do as well, but laptops are not all Linux.
     with tempfile.NamedTemporaryFile() as file:
@@ -216,7 +282,13 @@ def _alert(credential: Credential, fault: ssl.SSLError, attempted: str) -> GridE
     )
 
 
-def _no_tls(destination: Destination, attempted: str) -> GridError:
+async def _no_tls(destination: Destination, attempted: str) -> GridError:
+    host, port = split_endpoint(destination.endpoint)
+    with contextlib.suppress(OSError):
+        said = await _first_words(*await asyncio.open_connection(host, port))
+        refusal = refusal_in(said, attempted)
+        if refusal is not None:
+            return refusal
     return UnreachableError(
         f"{attempted}: what listens at {destination.endpoint} does not speak TLS",
         hint="check the port",

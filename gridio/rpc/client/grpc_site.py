@@ -15,6 +15,7 @@ from gridtravel.gridio.rpc.client.wire_ports import WireCalendar, WireSite
 from gridtravel.gridio.rpc.wire import MESSAGE_BYTES_MAX
 from gridtravel.gridio.sites.connections import ClockSkew, TransportName
 from gridtravel.gridio.system.clock import Clock, SystemClock
+from gridtravel.gridio.trust.anchor import TrustAnchor
 from gridtravel.gridio.trust.credentials import Credential
 from gridtravel.gridio.trust.identity import GridIdentity, Role
 
@@ -42,9 +43,10 @@ class GrpcSite:
     """A ``SiteConnection`` to ``endpoint``: ``host:port`` with mutual TLS, or ``unix:/path``.
 
     Over TLS the server proves that it is ``site`` (in ``role``) of the grid that ``credential``
-    belongs to, whatever its address. On a local socket the kernel says who we are, and the file's
-    place says who the server is. Nothing is connected before the first call, and one connection
-    serves all calls. Belongs to the event loop of its first call.
+    belongs to, whatever its address. On a local socket the kernel says who we are; the server
+    proves its name there too to whoever has an ``anchor``, else it must call itself ``site``
+    (empty: the file's place says who it is). Nothing is connected before the first call, and one
+    connection serves all calls. Belongs to the event loop of its first call.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class GrpcSite:
         *,
         site: str = "",
         role: Role = Role.SITE,
+        anchor: TrustAnchor | None = None,
         clock: Clock | None = None,
         transport: TransportName = "grpc",
     ) -> None:
@@ -61,10 +64,12 @@ class GrpcSite:
         self.transport: TransportName = transport
         """``ssh`` when the socket at this end leads through a login."""
         self._credential = credential
-        self._server_name = ""
-        if not endpoint.startswith(UNIX_SCHEME):
-            self._server_name = _server_name(endpoint, credential, site, role)
-        destination = Destination(endpoint=endpoint, site=site, server_name=self._server_name)
+        if endpoint.startswith(UNIX_SCHEME):
+            destination = nameless_destination(endpoint, site, role, anchor)
+        else:
+            name = _server_name(endpoint, credential, site, role)
+            destination = Destination(endpoint=endpoint, site=site, server_name=name)
+        self._destination = destination
         clock = clock or SystemClock()
         self._wire = ChannelWire(
             destination, self._open_channel, credential=credential, clock=clock
@@ -81,15 +86,43 @@ class GrpcSite:
         await self._wire.close()
 
     def _open_channel(self) -> grpc.aio.Channel:
-        if self._credential is None or not self._server_name:
-            return grpc.aio.insecure_channel(self.endpoint, options=CLIENT_OPTIONS)
+        if self.endpoint.startswith(UNIX_SCHEME) or self._credential is None:
+            return nameless_channel(self.endpoint, self._destination)
         secrets = grpc.ssl_channel_credentials(
             root_certificates=self._credential.root_pem,
             private_key=self._credential.key_pem,
             certificate_chain=self._credential.cert_pem,
         )
-        name = ("grpc.ssl_target_name_override", self._server_name)
+        name = ("grpc.ssl_target_name_override", self._destination.server_name)
         return grpc.aio.secure_channel(self.endpoint, secrets, options=[*CLIENT_OPTIONS, name])
+
+
+def connect_to_site(site: str, endpoint: str, credential: Credential, clock: Clock) -> GrpcSite:
+    """From one daemon to another site that somebody has named. A local socket is none: whoever
+    names it would have us ask something of our own machine, as ourselves.
+    """
+    if endpoint.startswith(UNIX_SCHEME):
+        raise InputError(f"{site} cannot be another site: {endpoint} is a local socket")
+    return GrpcSite(endpoint, credential, site=site, clock=clock)
+
+
+def nameless_destination(
+    endpoint: str, site: str, role: Role, anchor: TrustAnchor | None
+) -> Destination:
+    """Where we show no certificate, because a login says who we are."""
+    if anchor is None or not site:
+        return Destination(endpoint=endpoint, site=site)
+    name = anchor.server_name(role, site)
+    return Destination(endpoint=endpoint, site=site, server_name=name, anchor=anchor)
+
+
+def nameless_channel(local: str, destination: Destination) -> grpc.aio.Channel:
+    """A channel over the socket ``local``, at which ``destination`` may have to prove its name."""
+    if destination.anchor is None:
+        return grpc.aio.insecure_channel(local, options=CLIENT_OPTIONS)
+    secrets = grpc.ssl_channel_credentials(root_certificates=destination.anchor.root_pem)
+    name = ("grpc.ssl_target_name_override", destination.server_name)
+    return grpc.aio.secure_channel(local, secrets, options=[*CLIENT_OPTIONS, name])
 
 
 def _server_name(endpoint: str, credential: Credential | None, site: str, role: Role) -> str:

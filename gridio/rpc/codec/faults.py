@@ -112,7 +112,7 @@ def fault_from(
         return UnavailableError(f"{attempted}: the connection broke", hint="asking again is safe")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineError(f"{attempted}: no answer in time", hint="asking again is safe")
-    return fault_type(f"{attempted}: {words}")
+    return fault_type(f"{attempted}: {words}", hint="")
 
 
 def is_from_site(metadata: Iterable[Any] | None) -> bool:
@@ -125,7 +125,7 @@ def _one_line(words: str) -> str:
     return line.encode(errors="replace")[:MESSAGE_BYTES_MAX].decode(errors="ignore")
 
 
-def _hint_in(metadata: Iterable[Any] | None) -> str | None:
+def _hint_in(metadata: Iterable[Any] | None) -> str:
     for key, value in metadata or ():
         if key != FAULT_KEY:
             continue
@@ -133,6 +133,6 @@ def _hint_in(metadata: Iterable[Any] | None) -> str | None:
             content = json.loads(value)
             hint = content.get("hint") if isinstance(content, dict) else None
         except (ValueError, RecursionError):
-            return None
-        return hint[:HINT_LENGTH_MAX] if isinstance(hint, str) else None
-    return None
+            return ""
+        return hint[:HINT_LENGTH_MAX] if isinstance(hint, str) else ""
+    return ""

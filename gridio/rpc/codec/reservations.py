@@ -41,6 +41,7 @@ from gridtravel.gridcore.booking.summaries import (
     SummarySlot,
 )
 from gridtravel.gridcore.timing.instants import Interval
+from gridtravel.gridcore.trips.manifests import Manifest
 from gridtravel.gridcore.trips.trip_consensus import ACCEPTORS_MAX
 from gridtravel.gridio.rpc.codec.checks import (
     TEXT_LENGTH_MAX,
@@ -97,6 +98,14 @@ def acceptors_in(prefix: str) -> Rule:
     )
 
 
+def _contacts(_: str, messages: Sequence[pb.LegContact]) -> tuple[tuple[str, str], ...]:
+    return tuple((each.leg, each.contact) for each in messages)
+
+
+def _contact_fields(contacts: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"leg": leg, "contact": contact} for leg, contact in contacts]
+
+
 TRIP: Final = Table(
     TripRef,
     pb.TripRef,
@@ -105,7 +114,16 @@ TRIP: Final = Table(
     leg=AS_IS,
     attempt=between(1),
     acceptors=acceptors_in("trip.acceptors."),
-    legs=many(Table(TripLeg, pb.TripLeg, "trip.legs.", leg=AS_IS, site=AS_IS)),
+    legs=many(
+        Table(
+            TripLeg,
+            pb.TripLeg,
+            "trip.legs.",
+            leg=AS_IS,
+            site=AS_IS,
+            has_agent=Rule(name="lacks_agent", write=not_, read=lambda _, value: not value),
+        )
+    ),
     begin=numbered(
         {
             Begin.EACH: pb.TRIP_BEGIN_EACH,
@@ -113,6 +131,9 @@ TRIP: Final = Table(
         }
     ),
 )
+
+MANIFEST: Final = Table(Manifest, pb.Manifest, contacts=Rule(read=_contacts, write=_contact_fields))
+"""Names, addresses and their number are checked by the value itself."""
 
 REQUEST: Final = Table(
     ReservationRequest,
@@ -275,6 +296,7 @@ _RESERVATION: Final = Table(
     ),
     contact=ADDRESS,
     parts=many(_PART),
+    job_id=lambda field, value: value and an_id(field, value),
 )
 
 

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gridtravel.gridcore.errors import InputError
-from gridtravel.gridcore.jobs.handovers import HANDED_FILES_MAX, HandedFile, Handover
+from gridtravel.gridcore.jobs.handovers import (
+    HANDED_FILES_MAX,
+    HandedFile,
+    Handover,
+    HandoverGrant,
+)
+from gridtravel.gridcore.jobs.held_jobs import HeldJob
+from gridtravel.gridcore.jobs.inputs import INPUTS_MAX, InputFile
 from gridtravel.gridcore.jobs.job import Companion, JobSpec, JobState, JobView
 from gridtravel.gridcore.jobs.races import COPIES_MAX, Race
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
@@ -39,6 +46,7 @@ from gridtravel.gridio.rpc.codec.table import (
     nested,
     numbered,
 )
+from gridwire.v1 import calendar_pb2
 from gridwire.v1 import site_pb2 as pb
 
 CHUNK_BYTES_MAX: Final = 1 << 20
@@ -77,6 +85,23 @@ _HANDOVER: Final = Table(
 )
 
 
+INPUTS: Final = many(
+    Table(InputFile, pb.InputFile, path=AS_IS, size_bytes=AS_IS, sha256=AS_IS), INPUTS_MAX
+)
+"""What they are is checked by the value itself."""
+
+_GRANT: Final = Table(
+    HandoverGrant,
+    pb.HandoverGrant,
+    "gives.",
+    leg=AS_IS,
+    site=AS_IS,
+    paths=lambda field, values: tuple(
+        a_path(field, each) for each in items(field, values, HANDED_FILES_MAX)
+    ),
+)
+
+
 def _arguments(field: str, values: Sequence[str]) -> tuple[str, ...]:
     if len(values) > ARGUMENTS_MAX:
         refuse(field, f"has more than {ARGUMENTS_MAX} entries")
@@ -104,8 +129,13 @@ SPEC: Final = Table(
     companions=many(_COMPANION),
     handover=nested(_HANDOVER, Absence.NONE),
     race=nested(_RACE, Absence.NONE),
+    inputs=INPUTS,
+    relayed_from=AS_IS,
+    gives=nested(_GRANT, Absence.NONE),
 )
 """Command, environment and sizes are checked by the value itself."""
+
+HELD_JOB: Final = Table(HeldJob, calendar_pb2.HeldJob, spec=nested(SPEC))
 
 JOB: Final = Table(
     JobView,
@@ -137,7 +167,15 @@ def a_sha256(field: str, value: str) -> str:
     return value
 
 
-FILE: Final = Table(FileStatus, pb.FileStatus, "file.", path=a_path, mode=MODE, sha256=a_sha256)
+FILE: Final = Table(
+    FileStatus,
+    pb.FileStatus,
+    "file.",
+    path=a_path,
+    size_bytes=between(0, 2**63 - 1),
+    mode=MODE,
+    sha256=a_sha256,
+)
 CHUNK: Final = Table(OutputChunk, pb.Chunk, "chunk.")
 
 

@@ -15,6 +15,7 @@ from gridtravel.gridcore.trips.trip_consensus import (
     VoteQuestion,
 )
 from gridtravel.gridio.rpc.codec.checks import between
+from gridtravel.gridio.rpc.codec.reservations import MANIFEST
 from gridtravel.gridio.rpc.codec.table import AS_IS, Absence, Table, nested, numbered
 from gridwire.v1 import calendar_pb2 as pb
 
@@ -33,6 +34,7 @@ QUESTION: Final = Table(
     phase=_PHASES,
     ballot=nested(_ballot("ballot"), Absence.DEFAULT),
     outcome=numbered({**_OUTCOMES, None: pb.TRIP_OUTCOME_UNSPECIFIED}),
+    manifest=nested(MANIFEST, Absence.DEFAULT),
 )
 """What belongs together is checked by the value itself. A ballot that is absent is the first."""
 
@@ -48,6 +50,7 @@ _VOTE: Final = Table(
     pb.VoteReply,
     ballot=replace(nested(_ballot("accepted_ballot")), name="accepted_ballot"),
     outcome=replace(numbered(_OUTCOMES), name="accepted"),
+    manifest=replace(nested(MANIFEST, Absence.DEFAULT), name="accepted_manifest"),
 )
 """In the same message as the answer; there is none where its ballot is absent."""
 

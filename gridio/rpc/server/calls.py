@@ -94,12 +94,15 @@ class CallRunner:
         identify: Identify,
         prove: Callable[[Carrier], Peer],
         *,
+        address_of: Callable[[str], str],
         clock: Clock,
         ids: IdSource,
         site: str,
     ) -> None:
+        """``address_of``: where gRPC's name for a peer comes from, for logs."""
         self._identify = identify
         self._prove = prove
+        self._address_of = address_of
         self._clock = clock
         self._ids = ids
         self._site = site
@@ -236,7 +239,7 @@ class CallRunner:
             "refused",
             extra={
                 "verb": verb.method,
-                "peer": address,
+                "peer": self._address_of(address),
                 "code": code_of(fault).name,
                 "why": str(fault),
             },

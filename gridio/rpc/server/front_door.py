@@ -1,288 +1,359 @@
-"""The local socket of a daemon: who connects is known by the uid that the kernel reports.
+"""Where a daemon's callers come in: its port on the network, and its local socket.
 
-gRPC gives no access to an accepted socket, so it cannot ask SO_PEERCRED. This front door accepts on
-the public socket, asks, and passes the bytes on to the server's private socket from an end bound to
-a name of ours; gRPC reports that name as the call's peer, and the front door remembers whose it is.
-No HTTP/2 is parsed here, and clients notice nothing. Costs about 0.1 ms a call.
+gRPC gives no access to a connection before there is a call on it: it can neither ask the kernel
+whose it is (SO_PEERCRED) nor turn it away. So this front door accepts, asks ``admission`` who may
+come in, and passes the bytes on to sockets of the server's own from an end bound to a name of ours;
+gRPC reports that name as the call's peer, and the front door remembers whose it is. TLS and HTTP/2
+go through unread, except for the very first byte at the local socket: it tells a caller who wants
+the site to prove its name (TLS) from one to whom the socket's place is proof enough.
 
-The private socket lies in a folder of mode 0700. A process that gets there nevertheless (the same
-user, or root) has no name that the front door gave, and proves nothing.
+The server's own sockets lie in a folder of mode 0700. A process that gets there nevertheless (the
+same user, or root) has no name that the front door gave, and proves nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import grp
 import logging
+import math
 import os
-import pwd
 import shutil
 import socket
-import stat
-import struct
-from collections.abc import Callable
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError, UnavailableError
+from gridtravel.gridio.rpc.refusal_line import refusal_line
+from gridtravel.gridio.rpc.server.admission import Admission, ConnectionLimits, Guest, Refused
+from gridtravel.gridio.rpc.server.local_socket import BACKLOG, LocalSocket, login_of_uid, uid_at
+from gridtravel.gridio.rpc.server.relay import Relay
 
-SOCKET_PATH_MAX: Final = 107
-"""Bytes of a Unix socket's path: Linux's sun_path has 108, the last of them zero."""
+PLAIN: Final = "b.sock"
+"""Local callers who know the server by its socket's place."""
+PROVING: Final = "t.sock"
+"""Local callers who want to see the server's certificate."""
+NETWORK: Final = "n.sock"
+"""Callers from the network: both ends show certificates."""
 
-CONNECTIONS_MAX: Final = 256
-"""Connections at once; each takes four file descriptors. More are closed at the door."""
+TLS_FIRST_BYTE: Final = 0x16
+"""Of a TLS connection: the record that opens a handshake. HTTP/2 begins with ``P``."""
 
-PRIVATE_FOLDER_SUFFIX: Final = ".d"
-PRIVATE_SOCKET: Final = "b.sock"
-NAME_LONGEST: Final = "9" * 12
-"""Our ends of connections are numbered; a daemon never gets this far."""
+FOLDER_PREFIX: Final = "grid-door-"
+PORT_MAX: Final = 65_535
+REFUSALS_LOGGED_EVERY_S: Final = 10.0
 
-PIECE_BYTES: Final = 1 << 18
-BACKLOG: Final = 64
-
-PRIVATE_MODE: Final = 0o600
-GROUP_MODE: Final = 0o660
-
-_CREDENTIALS = struct.Struct("3i")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalSocket:
-    """Where a daemon listens for the logins of its machine."""
+class Admitting:
+    """How many a daemon lets in."""
 
-    path: Path
-    group: str = ""
-    """Members of this group may connect too (mode 0660); empty: the daemon's own user (0600)."""
-
-    def __post_init__(self) -> None:
-        check_socket_path(self.private_folder / NAME_LONGEST)
-
-    @property
-    def private_folder(self) -> Path:
-        """Where the server's own end is; only the daemon's user gets there."""
-        return self.path.with_name(self.path.name + PRIVATE_FOLDER_SUFFIX)
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    admins: Collection[str] = ()
+    """Logins for whom places at the local socket are kept, beside root and the daemon's own."""
 
 
-def login_of_uid(uid: int) -> str:
-    """The login of ``uid``; ``NotAuthorisedError`` for a uid that this machine has no name for."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        raise NotAuthorisedError(f"this machine has no login for the user id {uid}") from None
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Visit:
+    """A connection on its way through."""
+
+    guest: Guest
+    relay: Relay
+    address: str
+    """For logs."""
+    name: str = ""
+    """Of our end of its connection to gRPC, once there is one."""
+
+
+class _Entrance(asyncio.Protocol):
+    """A connection of which nobody knows yet whether it is let in."""
+
+    def __init__(self, admit: Callable[[asyncio.Transport], asyncio.Protocol | None]) -> None:
+        self._admit = admit
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        accepted = cast(asyncio.Transport, transport)
+        protocol = self._admit(accepted)
+        if protocol is not None:
+            accepted.set_protocol(protocol)
+            protocol.connection_made(accepted)
 
 
 class FrontDoor:
-    """The public socket of one daemon and the way from there to its gRPC server."""
+    """The public sockets of one daemon and the way from there to its gRPC server."""
 
     def __init__(
-        self, public: LocalSocket, *, login_of: Callable[[int], str] = login_of_uid
+        self,
+        *,
+        address: str = "",
+        local: LocalSocket | None = None,
+        admitting: Admitting,
+        proves_locally: bool = False,
+        login_of: Callable[[int], str] = login_of_uid,
     ) -> None:
-        self._public = public
-        self._login_of = login_of
-        self._folder: Path | None = None
-        self._server: asyncio.Server | None = None
-        self._inode: int | None = None
-        self._uids: dict[str, int] = {}
-        """Name of our end of each open connection -> the uid at its other end."""
-        self._connections: set[asyncio.Task[None]] = set()
-        self._count = 0
-
-    def prepare(self) -> str:
-        """Make the private folder; the address where the gRPC server is to listen.
-
-        The folder lies beside the public socket, so that the next start finds and clears what a
-        killed daemon left.
+        """``address``: ``host:port`` on the network, port 0 for any; empty: none.
+        ``proves_locally``: the server has a certificate to show at the local socket.
         """
-        path = self._public.path
-        self._clear_stale(path)
-        folder = self._public.private_folder
-        try:
-            if folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.getuid():
-                shutil.rmtree(folder)
-            folder.mkdir(mode=0o700)
-            folder.chmod(0o700)
-        except OSError as fault:
-            raise UnavailableError(
-                f"cannot make the folder {folder}: {fault.strerror}",
-                hint="choose another path for the local socket",
-            ) from fault
-        self._folder = folder
-        return f"unix:{self._private}"
+        self._address = address
+        self._local = local
+        self._admins = frozenset(admitting.admins)
+        self._limits = admitting.limits
+        self._proves_locally = proves_locally
+        self._login_of = login_of
+        self._admission = Admission(admitting.limits)
+        self._folder: Path | None = None
+        self._servers: list[asyncio.Server] = []
+        self._inode: int | None = None
+        self._visits: dict[Guest, _Visit] = {}
+        self._named: dict[str, _Visit] = {}
+        """Name of our end of each connection that gRPC has -> what it belongs to."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._count = 0
+        self._last_gone = asyncio.Event()
+        """Set when nobody is in any more."""
+        self._refused = 0
+        """Since it was last logged."""
+        self._refusals_logged_at = -math.inf
+        self.port = 0
+        """On the network, once ``open`` has found it."""
+
+    def prepare(self) -> Path:
+        """Make the private folder, in which the gRPC server is to listen at ``PLAIN``, ``PROVING``
+        and ``NETWORK``.
+        """
+        if self._local is not None:
+            self._local.prepare()
+            self._folder = self._local.private_folder
+        else:
+            self._folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
+        return self._folder
 
     async def open(self) -> None:
-        """Accept connections. The gRPC server listens already.
+        """Accept connections. The gRPC server listens already."""
+        loop = asyncio.get_running_loop()
+        if self._address:
+            for listener in _network_listeners(self._address):
+                self.port = listener.getsockname()[1]
+                factory = self._from_network
+                server = await loop.create_server(factory, sock=listener, backlog=BACKLOG)
+                self._servers.append(server)
+        if self._local is not None:
+            listener = self._local.listen()
+            self._inode = self._local.path.stat().st_ino
+            factory = self._from_local
+            server = await loop.create_unix_server(factory, sock=listener, backlog=BACKLOG)
+            self._servers.append(server)
 
-        The socket gets its mode before it gets its name, so that it is never open to others, not
-        even for a moment.
-        """
-        path = self._public.path
-        beside = path.with_name(path.name + "~")
-        listener = socket.socket(socket.AF_UNIX)
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                beside.unlink()
-            listener.bind(str(beside))
-            self._restrict(beside)
-            listener.listen(BACKLOG)
-            listener.setblocking(False)
-            self._inode = beside.stat().st_ino
-            beside.rename(path)
-        except OSError as fault:
-            listener.close()
-            raise UnavailableError(
-                f"cannot listen at {path}: {fault.strerror}", hint="check its folder and rights"
-            ) from fault
-        except InputError:
-            listener.close()
-            beside.unlink()
-            raise
-        self._server = await asyncio.start_unix_server(self._welcome, sock=listener)
+    def shut(self) -> None:
+        """Let nobody in any more; who is in may stay."""
+        for server in self._servers:
+            server.close()
+        self._servers = []
 
     async def close(self) -> None:
-        """Stop accepting, end every connection, remove the socket and the private folder."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        connections = list(self._connections)
-        for connection in connections:
-            connection.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
-        with contextlib.suppress(OSError):
-            if self._inode == self._public.path.stat().st_ino:
-                self._public.path.unlink()
+        """End every connection, remove the socket and the private folder."""
+        self.shut()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for visit in list(self._visits.values()):
+            visit.relay.close()
+            visit.relay.outer.abort()
+            visit.relay.inner.abort()
+        if self._visits:
+            self._last_gone.clear()
+            await self._last_gone.wait()
+        if self._local is not None:
+            with contextlib.suppress(OSError):
+                if self._inode == self._local.path.stat().st_ino:
+                    self._local.path.unlink()
         self._inode = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def login_at(self, peer: str) -> str:
-        """The login behind a gRPC peer such as ``unix:/…/7``; ``NotAuthorisedError`` when the
-        connection did not come through this door.
+    # -- for the server ----------------------------------------------------------------------------
+
+    def guest_at(self, peer: str) -> Guest:
+        """Whose connection a gRPC peer such as ``unix:/…/7`` is; ``NotAuthorisedError`` when it did
+        not come through this door.
         """
-        uid = self._uids.get(peer.removeprefix("unix:"))
-        if uid is None:
+        visit = self._named.get(peer.removeprefix("unix:"))
+        if visit is None:
             raise NotAuthorisedError(
                 "the connection did not come through the front door",
-                hint=f"connect to unix:{self._public.path}",
+                hint="connect to the daemon's local socket itself",
             )
-        return self._login_of(uid)
+        return visit.guest
 
-    @property
-    def _private(self) -> Path:
+    def address_of(self, peer: str) -> str:
+        """Where a gRPC peer comes from, for logs."""
+        visit = self._named.get(peer.removeprefix("unix:"))
+        return peer if visit is None else visit.address
+
+    def login_of(self, guest: Guest) -> str:
+        """The login of a local guest who asks something."""
+        assert guest.uid is not None, "a guest from the network has no login here"
+        guest.has_asked = True
+        return self._login_of(guest.uid)
+
+    def proven(self, guest: Guest, subject: str) -> None:
+        """A guest from the network asks something with this certificate. ``UnavailableError``: it
+        has too many connections already.
+        """
+        refused = self._admission.proven(guest, subject)
+        if refused is not None:
+            self._log_refusal(refused, guest.address)
+            raise UnavailableError(refused.reason, hint=refused.next_step)
+
+    # -- who comes ---------------------------------------------------------------------------------
+
+    def _from_local(self) -> asyncio.Protocol:
+        return _Entrance(self._admit_local)
+
+    def _from_network(self) -> asyncio.Protocol:
+        return _Entrance(self._admit_from_network)
+
+    def _admit_local(self, transport: asyncio.Transport) -> asyncio.Protocol | None:
+        uid = uid_at(transport.get_extra_info("socket"))
+        try:
+            login = self._login_of(uid)
+        except NotAuthorisedError:
+            login = str(uid)
+        is_admin = uid in (0, os.geteuid()) or login in self._admins
+        outcome, leaves = self._admission.admit_local(
+            uid, login=login, is_admin=is_admin, now=asyncio.get_running_loop().time()
+        )
+        return self._let_in(transport, outcome, leaves, "local")
+
+    def _admit_from_network(self, transport: asyncio.Transport) -> asyncio.Protocol | None:
+        name = transport.get_extra_info("peername")
+        if not name:
+            transport.abort()
+            return None
+        host, port = name[0], name[1]
+        outcome, leaves = self._admission.admit_from(host, asyncio.get_running_loop().time())
+        address = f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+        return self._let_in(transport, outcome, leaves, address)
+
+    def _let_in(
+        self,
+        transport: asyncio.Transport,
+        outcome: Guest | Refused,
+        leaves: Guest | None,
+        address: str,
+    ) -> asyncio.Protocol | None:
+        """The protocol that takes the connection over; ``None``: it was turned away."""
+        if leaves is not None:
+            self._visits[leaves].relay.close()
+        if isinstance(outcome, Refused):
+            self._log_refusal(outcome, address)
+            transport.write(refusal_line(outcome.reason, outcome.next_step))
+            transport.close()
+            return None
+        guest = outcome
+        relay = Relay(lambda first: self._lead(visit, first), lambda: self._gone(visit))
+        visit = self._visits[guest] = _Visit(guest=guest, relay=relay, address=address)
+        asyncio.get_running_loop().call_later(self._limits.silence_s, self._check, visit)
+        return relay.outer
+
+    def _check(self, visit: _Visit) -> None:
+        """Long after its beginning, a connection must have asked something."""
+        if not visit.guest.has_asked and not visit.relay.is_over:
+            _log.info("connection asked nothing", extra={"peer": visit.address})
+            visit.relay.close()
+
+    def _gone(self, visit: _Visit) -> None:
+        self._visits.pop(visit.guest, None)
+        self._named.pop(visit.name, None)
+        self._admission.gone(visit.guest)
+        if not self._visits:
+            self._last_gone.set()
+
+    def _log_refusal(self, refused: Refused, address: str) -> None:
+        """Somebody who asks without end must not fill the log."""
+        self._refused += 1
+        now = asyncio.get_running_loop().time()
+        if now >= self._refusals_logged_at + REFUSALS_LOGGED_EVERY_S:
+            _log.warning(
+                "connections refused",
+                extra={"count": self._refused, "why": refused.reason, "peer": address},
+            )
+            self._refused, self._refusals_logged_at = 0, now
+
+    # -- the way to gRPC ---------------------------------------------------------------------------
+
+    def _lead(self, visit: _Visit, first: bytes) -> None:
+        """The caller has said something: connect it with the socket of gRPC that is for it."""
+        is_tls = first[0] == TLS_FIRST_BYTE
+        if visit.guest.uid is None:
+            target = NETWORK if is_tls else None
+        elif is_tls:
+            target = PROVING if self._proves_locally else None
+        else:
+            target = PLAIN
+        if target is None:
+            visit.relay.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._connect(visit, target))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, visit: _Visit, target: str) -> None:
         assert self._folder is not None, "prepare() comes first"
-        return self._folder / PRIVATE_SOCKET
-
-    def _restrict(self, path: Path) -> None:
-        if not self._public.group:
-            path.chmod(PRIVATE_MODE)
-            return
-        try:
-            group_id = grp.getgrnam(self._public.group).gr_gid
-        except KeyError:
-            raise InputError(
-                f"this machine has no group {self._public.group!r}",
-                hint="name another one for the local socket",
-            ) from None
-        path.chmod(PRIVATE_MODE)
-        os.chown(path, -1, group_id)
-        path.chmod(GROUP_MODE)
-
-    @staticmethod
-    def _clear_stale(path: Path) -> None:
-        """Remove what a killed daemon left; leave alone whatever is alive or no socket."""
-        try:
-            mode = path.lstat().st_mode
-        except FileNotFoundError:
-            return
-        except OSError as fault:
-            raise UnavailableError(f"cannot look at {path}: {fault.strerror}") from fault
-        if not stat.S_ISSOCK(mode):
-            raise InputError(f"{path} exists and is no socket", hint="choose another path")
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.setblocking(False)
-            try:
-                probe.connect(str(path))
-            except ConnectionRefusedError:
-                path.unlink(missing_ok=True)
-                return
-            except OSError as fault:
-                raise UnavailableError(f"cannot listen at {path}: {fault.strerror}") from fault
-        raise UnavailableError(
-            f"another daemon listens at {path}", hint="stop it, or choose another path"
-        )
-
-    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._connections) >= CONNECTIONS_MAX:
-            _log.warning("local connection turned away", extra={"connections": CONNECTIONS_MAX})
-            writer.close()
-            return
-        self._connections.add(task)
-        try:
-            await self._lead(reader, writer)
-        except (OSError, EOFError) as fault:
-            _log.debug("local connection ended", extra={"why": str(fault)})
-        finally:
-            self._connections.discard(task)
-            writer.close()
-
-    async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Copy both directions until either ends."""
-        raw = writer.get_extra_info("socket").getsockopt(
-            socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
-        )
-        _, uid, _ = _CREDENTIALS.unpack(raw)
         self._count += 1
-        name = str(self._private.with_name(str(self._count)))
+        name = str(self._folder / str(self._count))
         inner = socket.socket(socket.AF_UNIX)
         try:
             inner.setblocking(False)
             inner.bind(name)
-            self._uids[name] = uid
-            await asyncio.get_running_loop().sock_connect(inner, str(self._private))
+            visit.name = name
+            self._named[name] = visit
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(inner, str(self._folder / target))
             # The kernel keeps the name with the socket; the file has done its work.
             os.unlink(name)
-            inner_reader, inner_writer = await asyncio.open_unix_connection(sock=inner)
-            try:
-                await _copy_both_ways((reader, writer), (inner_reader, inner_writer))
-            finally:
-                inner_writer.close()
-        finally:
+            await loop.create_unix_connection(lambda: visit.relay.inner, sock=inner)
+        except OSError as fault:
+            _log.warning("no way to the server", extra={"why": str(fault), "peer": visit.address})
             inner.close()
-            self._uids.pop(name, None)
+            visit.relay.close()
+            return
+        visit.relay.join()
 
 
-def check_socket_path(path: Path) -> None:
-    """Refuse a path that does not fit into a socket's address."""
-    length = len(os.fsencode(path))
-    if length > SOCKET_PATH_MAX:
-        raise InputError(
-            f"the path of a local socket has at most {SOCKET_PATH_MAX} bytes: {path} has {length}",
-            hint="choose a folder nearer to the root, such as /run/grid",
-        )
-
-
-async def _copy_both_ways(
-    outer: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    inner: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-) -> None:
-    """Copy until either side ends: gRPC never closes only one direction."""
-    inward = asyncio.ensure_future(_copy(outer[0], inner[1]))
-    outward = asyncio.ensure_future(_copy(inner[0], outer[1]))
-    inward.add_done_callback(lambda _: outward.cancel())
-    outward.add_done_callback(lambda _: inward.cancel())
+def _network_listeners(address: str) -> list[socket.socket]:
+    """A listening socket for each address that ``host:port`` stands for, all at one port."""
+    host, _, port_text = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port_text.isdecimal() or int(port_text) > PORT_MAX:
+        raise InputError(f"cannot listen at {address[:80]!r}", hint="write host:port")
+    port = int(port_text)
+    listeners: list[socket.socket] = []
     try:
-        await asyncio.gather(inward, outward, return_exceptions=True)
-    finally:
-        inward.cancel()
-        outward.cancel()
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while piece := await reader.read(PIECE_BYTES):
-        writer.write(piece)
-        await writer.drain()
+        found = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
+        )
+        for family, *_, where in dict.fromkeys(found):
+            listener = socket.create_server(
+                (where[0], port),
+                family=family,
+                backlog=BACKLOG,
+                dualstack_ipv6=where[0] == "::" and socket.has_dualstack_ipv6(),
+            )
+            listeners.append(listener)
+            listener.setblocking(False)
+            port = listener.getsockname()[1]
+    except OSError as fault:
+        for listener in listeners:
+            listener.close()
+        raise UnavailableError(
+            f"cannot listen at {address}: {fault.strerror}",
+            hint="another server has the port, or the address is not of this machine",
+        ) from fault
+    return listeners

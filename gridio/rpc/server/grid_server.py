@@ -15,11 +15,18 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from gridtravel.gridcore.callers import Caller
-from gridtravel.gridcore.errors import InputError, NotAuthorisedError, UnavailableError
+from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridcore.ports import CalendarPort
 from gridtravel.gridio.rpc.server.calls import CallRunner, Carrier
-from gridtravel.gridio.rpc.server.front_door import FrontDoor, LocalSocket
+from gridtravel.gridio.rpc.server.front_door import (
+    NETWORK,
+    PLAIN,
+    PROVING,
+    Admitting,
+    FrontDoor,
+)
 from gridtravel.gridio.rpc.server.handlers import handlers_of
+from gridtravel.gridio.rpc.server.local_socket import LocalSocket
 from gridtravel.gridio.rpc.server.peers import Identify, Peer
 from gridtravel.gridio.rpc.server.session_server import SESSION_SERVICE, Answerer, SessionService
 from gridtravel.gridio.rpc.verbs import CALENDAR_SERVICE, SITE_SERVICE, Kind
@@ -39,8 +46,6 @@ STOP_GRACE_S: Final = 5.0
 """How long a stopping server lets running calls finish."""
 
 SERVER_OPTIONS: Final[list[tuple[str, Any]]] = [
-    # Otherwise a second server on the same port starts too, silently, and gets half of the calls.
-    ("grpc.so_reuseport", 0),
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_concurrent_streams", STREAMS_MAX),
@@ -65,11 +70,12 @@ class CalendarServices(Protocol):
 
 
 class GridServer:
-    """One server with up to two listeners; ``async with`` starts and stops it.
+    """One server behind a front door with up to two listeners; ``async with`` starts and stops it.
 
     ``address`` is ``host:port`` (port 0: any; read ``port`` back) and needs ``credential``; every
     connection there shows a certificate that an authority in its ``root.pem`` signed.
-    ``local`` is the socket for logins of this machine.
+    ``local`` is the socket for logins of this machine, where a server with a credential proves its
+    name to whoever wants to see it. ``admitting``: how many connections, and whose places are kept.
     """
 
     def __init__(
@@ -80,6 +86,7 @@ class GridServer:
         address: str = "",
         credential: Credential | None = None,
         local: LocalSocket | None = None,
+        admitting: Admitting | None = None,
         site: str = "",
         clock: Clock | None = None,
         ids: IdSource | None = None,
@@ -95,6 +102,7 @@ class GridServer:
         self._address = address
         self._credential = credential
         self._local = local
+        self._admitting = admitting or Admitting()
         self._site = site
         self._clock: Clock = clock or SystemClock()
         self._ids: IdSource = ids or RandomIds(self._clock)
@@ -152,49 +160,62 @@ class GridServer:
         await self.stop()
 
     async def _listen(self, server: grpc.aio.Server) -> None:
-        if self._address and self._credential is not None:
+        """gRPC listens behind the front door, which opens when all is ready."""
+        door = self._door = FrontDoor(
+            address=self._address,
+            local=self._local,
+            admitting=self._admitting,
+            proves_locally=self._credential is not None,
+        )
+        folder = door.prepare()
+        if self._local is not None:
+            server.add_insecure_port(f"unix:{folder / PLAIN}")
+        if self._credential is not None:
             credential = require_credential(
                 self._credential, SystemClock().now(), usage=Usage.SERVER
             )
-            secrets = grpc.ssl_server_credentials(
-                [(credential.key_pem, credential.cert_pem)],
-                root_certificates=credential.root_pem,
-                require_client_auth=True,
+            pair = [(credential.key_pem, credential.cert_pem)]
+            mutual = grpc.ssl_server_credentials(
+                pair, root_certificates=credential.root_pem, require_client_auth=True
             )
-            try:
-                self._port = server.add_secure_port(self._address, secrets)
-            except RuntimeError as fault:
-                raise UnavailableError(
-                    f"cannot listen at {self._address}",
-                    hint="another server has the port, or the address is not of this machine",
-                ) from fault
-        if self._local is not None:
-            self._door = FrontDoor(self._local)
-            server.add_insecure_port(self._door.prepare())
+            server.add_secure_port(f"unix:{folder / NETWORK}", mutual)
+            server.add_secure_port(f"unix:{folder / PROVING}", grpc.ssl_server_credentials(pair))
         await server.start()
-        if self._door is not None:
-            await self._door.open()
+        await door.open()
+        self._port = door.port
 
     async def _close(self, server: grpc.aio.Server, *, grace_s: float) -> None:
         if self._sessions is not None:
             self._sessions.drain()
+        if self._door is not None:
+            self._door.shut()
         await server.stop(grace_s)
         door, self._door = self._door, None
         if door is not None:
             await door.close()
 
     def _prove(self, carrier: Carrier) -> Peer:
-        """Who the channel proves the other end to be."""
-        if carrier.address.startswith("unix:"):
-            if self._door is None:
-                raise NotAuthorisedError("there is no local socket here")
-            return Peer(login=self._door.login_at(carrier.address), address="local")
+        """Who the channel proves the other end to be, if he may have the connection."""
+        if self._door is None:
+            raise UnavailableError("the site is stopping")
+        guest = self._door.guest_at(carrier.address)
+        if guest.uid is not None:
+            return Peer(login=self._door.login_of(guest), address="local")
         subject = subject_of_peer(carrier.shown, self._clock.now())
-        return Peer(subject=subject, address=carrier.address)
+        self._door.proven(guest, subject)
+        return Peer(subject=subject, address=self._door.address_of(carrier.address))
+
+    def _address_of(self, peer: str) -> str:
+        return peer if self._door is None else self._door.address_of(peer)
 
     def _register(self, server: grpc.aio.Server) -> list[str]:
         runner = CallRunner(
-            self._identify, self._prove, clock=self._clock, ids=self._ids, site=self._site
+            self._identify,
+            self._prove,
+            address_of=self._address_of,
+            clock=self._clock,
+            ids=self._ids,
+            site=self._site,
         )
         ports_of = {CALENDAR_SERVICE: self._services.calendar_port}
         site_port = getattr(self._services, "site_port", None)

@@ -7,7 +7,6 @@ handlers serve a gRPC server and the wire within one process.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
@@ -21,6 +20,7 @@ from gridtravel.gridio.rpc.codec.site_messages import CHUNK, FILE, MODE, a_path,
 from gridtravel.gridio.rpc.port_verbs import PORT_VERBS, port_verb
 from gridtravel.gridio.rpc.verbs import SITE_SERVICE, AnyVerb, Kind
 from gridtravel.gridio.system.clock import Clock
+from gridtravel.gridio.system.streams import closing
 from gridwire.v1 import site_pb2 as pb
 
 T = TypeVar("T")
@@ -90,16 +90,3 @@ async def _chunks(parts: AsyncIterator[pb.PutFileRequest]) -> AsyncIterator[Outp
             refuse("part", "must be content after the head of the file")
         yield CHUNK.decode(part.chunk)
     raise UnavailableError("the upload broke off", hint="send the rest")
-
-
-@asynccontextmanager
-async def closing(iterator: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
-    """``iterator``, closed at the end when it can be closed: a subscription must not outlive its
-    reader.
-    """
-    try:
-        yield iterator
-    finally:
-        close = getattr(iterator, "aclose", None)
-        if close is not None:
-            await close()

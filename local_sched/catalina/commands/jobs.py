@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from gridtravel.gridio.terminal.text import JobOutput
 from gridtravel.local_sched.catalina.options import (
     AccountOption,
     CommonOptions,
@@ -92,13 +93,16 @@ def output(
     job: JobArgument,
     *,
     stderr: Annotated[bool, typer.Option("--stderr", help="Standard error instead.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="To a terminal too, with all that it does to one.")
+    ] = False,
     common: CommonOptions,
 ) -> None:
     """Print what a job writes, until it is over."""
     from gridtravel.local_sched.catalina.work.jobs import job_output
 
-    stream = "stderr" if stderr else "stdout"
+    stream, out = "stderr" if stderr else "stdout", JobOutput(is_raw=raw)
     run(
         common,
-        lambda session: job_output(session, job, stream, sys.stdout.buffer, as_json=common.as_json),
+        lambda session: job_output(session, job, stream, out.write, as_json=common.as_json),
     )

@@ -9,9 +9,11 @@ from typing import Any, BinaryIO, Final
 
 from gridtravel.gridcore.booking.reservations import Decline, check_id
 from gridtravel.gridcore.errors import ConflictError, GridError, InputError, UnavailableError
+from gridtravel.gridcore.jobs.commands import check_runnable, check_script
 from gridtravel.gridcore.jobs.job import SCRIPT_BYTES_MAX, JobSpec, JobState
 from gridtravel.gridcore.timing.timetext import format_in_zone
-from gridtravel.local_sched.catalina.answers import Answer, code_of, error_object
+from gridtravel.gridio.cli_frame import code_of
+from gridtravel.local_sched.catalina.answers import Answer, error_object
 from gridtravel.local_sched.catalina.json_forms import job_json
 from gridtravel.local_sched.catalina.session import Session
 from gridtravel.local_sched.catalina.words import (
@@ -69,7 +71,7 @@ def job_spec(
         check_id("reservation id", words.reservation)
     script = read_script(words.script, stdin) if words.script else ""
     usual_name = Path(words.script or words.command[0]).name.strip("-") or "job"
-    return JobSpec(
+    spec = JobSpec(
         request_id=words.request_id or new_id("job"),
         name=read_name(words.name or "".join(filter(str.isprintable, usual_name))[:128]),
         account=read_account(words.account) or ANY_ACCOUNT,
@@ -83,6 +85,8 @@ def job_spec(
         notify_email=read_email(words.email),
         quality_of_service=words.quality_of_service,
     )
+    check_runnable(spec)
+    return spec
 
 
 def read_script(path: str, stdin: BinaryIO) -> str:
@@ -95,7 +99,9 @@ def read_script(path: str, stdin: BinaryIO) -> str:
                 content = file.read(SCRIPT_BYTES_MAX + 1)
     except (OSError, ValueError) as fault:
         told = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
-        raise InputError(f"cannot read the script {path[:120]!r}: {told}") from None
+        raise InputError(
+            f"cannot read the script {path[:120]!r}: {told}", hint="name a script that you may read"
+        ) from None
     if len(content) > SCRIPT_BYTES_MAX:
         raise InputError(
             f"the script {path[:120]!r} is larger than {SCRIPT_BYTES_MAX} bytes",
@@ -107,11 +113,7 @@ def read_script(path: str, stdin: BinaryIO) -> str:
         raise InputError(f"the script {path[:120]!r} is no text in UTF-8") from None
     if "\0" in text:
         raise InputError(f"the script {path[:120]!r} contains a NUL character")
-    if not text.startswith("#!"):
-        raise InputError(
-            f"the script {path[:120]!r} does not say what runs it",
-            hint="its first line must name an interpreter, such as #!/bin/sh",
-        )
+    check_script(text, f"the script {path[:120]!r}")
     return text
 
 
@@ -160,7 +162,7 @@ async def _delete(session: Session, job_id: str) -> JobState:
 
 
 async def job_output(
-    session: Session, job_id: str, stream: str, out: BinaryIO, *, as_json: bool
+    session: Session, job_id: str, stream: str, write: Callable[[bytes], None], *, as_json: bool
 ) -> Answer:
     """``output``: what a job writes, from its beginning until it is over, as the bytes come; for
     scripts in one piece.
@@ -173,8 +175,7 @@ async def job_output(
         if as_json:
             kept += chunk.content[: max(OUTPUT_BYTES_MAX - len(kept), 0)]
         else:
-            out.write(chunk.content)
-            out.flush()
+            write(chunk.content)
     as_object = {
         "job": wanted,
         "stream": stream,

@@ -244,7 +244,10 @@ async def ask(session: Session, question: str, arguments: Mapping[str, str]) -> 
     """One question; the site's answer to it."""
     answer = await session.site.query(question, arguments)
     if not isinstance(answer, dict):
-        raise GridError(f"the site's answer to {question!r} cannot be read")
+        raise GridError(
+            f"the site's answer to {question!r} cannot be read",
+            hint="the site's agent is of another version: ask whoever runs it",
+        )
     return answer
 
 

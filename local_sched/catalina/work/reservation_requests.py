@@ -7,6 +7,7 @@ a default: the site's choice of account, now, the end of what can be booked, no 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gridtravel.gridcore.booking.reservations import Reservation, ReservationRequest, check_id
@@ -132,6 +133,30 @@ def changed_request(
         notify_email=email,
         replaces=None,
     )
+
+
+def as_said_first(
+    session: Session,
+    known: ReservationRequest | None,
+    read: Callable[[Session], ReservationRequest],
+) -> ReservationRequest:
+    """The request that the words are for. ``known``: what the site has under its id.
+
+    Most times are counted from now, and "now", "+1h" and the end of what can be booked are another
+    moment when the same command is given again. So the words are read as of the moment at which
+    they give ``known``; where there is none they are another request, and the site refuses its id.
+    """
+    request = read(session)
+    if known is None:
+        return request
+    for late_s in (
+        request.earliest_start - known.earliest_start,
+        request.latest_end - known.latest_end,
+    ):
+        again = read(session.earlier(late_s))
+        if (again.earliest_start, again.latest_end) == (known.earliest_start, known.latest_end):
+            return again
+    return request
 
 
 def _nodes(words: ReservationWords) -> tuple[int, int] | None:

@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationState
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    Reservation,
+    ReservationRequest,
+    ReservationState,
+)
 from gridtravel.gridcore.errors import (
     ConflictError,
     GridError,
@@ -15,8 +20,8 @@ from gridtravel.gridcore.errors import (
     NotFoundError,
     UnavailableError,
 )
-from gridtravel.gridio.cli_frame import EXIT_DECLINED
-from gridtravel.local_sched.catalina.answers import Answer, code_of, error_object
+from gridtravel.gridio.cli_frame import EXIT_DECLINED, code_of
+from gridtravel.local_sched.catalina.answers import Answer, error_object
 from gridtravel.local_sched.catalina.json_forms import decline_json, offer_json, reservation_json
 from gridtravel.local_sched.catalina.session import Session
 from gridtravel.local_sched.catalina.tables import (
@@ -28,6 +33,7 @@ from gridtravel.local_sched.catalina.tables import (
 from gridtravel.local_sched.catalina.words import read_account, read_ids, read_user
 from gridtravel.local_sched.catalina.work.reservation_requests import (
     ReservationWords,
+    as_said_first,
     changed_request,
     new_request,
 )
@@ -38,7 +44,12 @@ OFFERS_SHOWN = 40
 async def set_reservation(session: Session, words: ReservationWords, *, dry_run: bool) -> Answer:
     """``set-res``: reserve at the earliest start that the queue and the site's limits allow."""
     notes: list[str] = []
-    request = new_request(session, words, notes)
+    known = await _known_request(session, words)
+    request = as_said_first(
+        session,
+        known,
+        lambda then: new_request(then, words, notes if then is session else []),
+    )
     granted = await session.site.set_reservation(request, is_dry_run=dry_run)
     if isinstance(granted, Decline):
         return declined(session, granted, notes)
@@ -55,8 +66,15 @@ async def modify_reservation(
     if words == ReservationWords(request_id=words.request_id):
         raise InputError("nothing is to be changed", hint="see: catalina modify-res --help")
     if old.state is not ReservationState.COMMITTED:
-        raise ConflictError(f"reservation {wanted} is {old.state} and cannot be changed")
-    request = changed_request(session, old, words, notes)
+        raise ConflictError(
+            f"reservation {wanted} is {old.state} and cannot be changed",
+            hint="make another one: catalina set-res",
+        )
+    request = as_said_first(
+        session,
+        old.request if old.request.request_id == words.request_id else None,
+        lambda then: changed_request(then, old, words, notes if then is session else []),
+    )
     if not dry_run:
         answer = await session.calendar.amend(wanted, request)
     elif old.start <= session.now:
@@ -239,6 +257,15 @@ async def own_reservation(session: Session, reservation_id: str) -> Reservation:
     raise _not_found(reservation_id)
 
 
+async def _known_request(session: Session, words: ReservationWords) -> ReservationRequest | None:
+    """What the caller asked for under this id before; ``None``: nothing that is still known."""
+    if not words.request_id:
+        return None
+    mine = await session.site.reservations(everybody=False)
+    asked = (each.request for each in mine if each.request.request_id == words.request_id)
+    return next(asked, None)
+
+
 async def _all_reservations(session: Session) -> Mapping[str, Reservation]:
     found = await session.site.reservations(everybody=True)
     return {each.reservation_id: each for each in found}
@@ -247,7 +274,10 @@ async def _all_reservations(session: Session) -> Mapping[str, Reservation]:
 async def _bindings(session: Session) -> dict[str, dict[str, list[str]]]:
     found = await session.site.query("bindings", {})
     if not isinstance(found, dict):
-        raise GridError("the site's list of bindings cannot be read")
+        raise GridError(
+            "the site's list of bindings cannot be read",
+            hint="the site's agent is of another version: ask whoever runs it",
+        )
     return {key: dict(found.get(key, {})) for key in ("reservations", "jobs", "node_names")}
 
 

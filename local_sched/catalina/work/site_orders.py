@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gridtravel.gridcore.errors import GridError
-from gridtravel.local_sched.catalina.answers import Answer, code_of, error_object
+from gridtravel.gridio.cli_frame import code_of
+from gridtravel.local_sched.catalina.answers import Answer, error_object
 from gridtravel.local_sched.catalina.session import Session
 from gridtravel.local_sched.catalina.words import read_ids
 
@@ -79,5 +80,8 @@ async def give(session: Session, name: str, arguments: Mapping[str, str]) -> dic
     """One order; the site's answer to it."""
     answer = await session.site.order(name, arguments)
     if not isinstance(answer, dict):
-        raise GridError(f"the site's answer to {name} is not understood")
+        raise GridError(
+            f"the site's answer to {name} is not understood",
+            hint="the site's agent is of another version: ask whoever runs it",
+        )
     return answer

@@ -12,8 +12,10 @@ import typer
 
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, check_id
 from gridtravel.gridcore.errors import GridError, InputError
+from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import format_in_zone
-from gridtravel.local_sched.catalina.answers import Answer, code_of, error_object
+from gridtravel.gridio.cli_frame import code_of
+from gridtravel.local_sched.catalina.answers import Answer, error_object
 from gridtravel.local_sched.catalina.json_forms import with_texts
 from gridtravel.local_sched.catalina.options import DurationOption, FeaturesOption
 from gridtravel.local_sched.catalina.session import Session
@@ -78,6 +80,17 @@ class WindowWords:
     end: Annotated[str, typer.Option("--end", metavar="TIME", help="Or --duration.")] = ""
     duration: DurationOption = ""
 
+    def read(self, session: Session, notes: list[str]) -> tuple[Instant, Instant]:
+        """From and to."""
+        start = read_time(session, self.start, notes) if self.start else session.now
+        if bool(self.end) == bool(self.duration):
+            raise InputError(
+                "until when?", hint="give --end TIME or --duration LENGTH, one of them"
+            )
+        if self.end:
+            return start, read_time(session, self.end, notes)
+        return start, start + read_length(self.duration, "duration")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingWords:
@@ -138,15 +151,14 @@ async def reserve_nodes(
 ) -> Answer:
     """``reserve-nodes``: exactly these nodes from then to then."""
     notes: list[str] = []
-    start = read_time(session, window.start, notes) if window.start else session.now
-    if bool(window.end) == bool(window.duration):
-        raise InputError("until when?", hint="give --end TIME or --duration LENGTH, one of them")
-    if window.end:
-        end = read_time(session, window.end, notes)
-    else:
-        end = start + read_length(window.duration, "duration")
+    start, end = window.read(session, notes)
     if request_id:
         check_id("request id", request_id)
+        for known in await session.site.reservations(everybody=True):
+            if known.request.request_id == request_id:
+                # Said again, "now" is the moment at which it was said first.
+                again = window.read(session.earlier(start - known.start), [])
+                start, end = again if again == (known.start, known.end) else (start, end)
     arguments = {
         "nodes": ",".join(read_ids(words, "node")),
         "start": str(start),
@@ -211,7 +223,10 @@ async def show_standing(session: Session) -> Answer:
     """``show-standing-res``: rules, whom they admit, and what comes next."""
     answer = await session.site.query("standing", {})
     if not isinstance(answer, dict):
-        raise GridError("the site's answer to 'standing' cannot be read")
+        raise GridError(
+            "the site's answer to 'standing' cannot be read",
+            hint="the site's agent is of another version: ask whoever runs it",
+        )
     rows = [
         (
             str(each["name"]),

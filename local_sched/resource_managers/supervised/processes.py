@@ -14,6 +14,7 @@ from signal import SIGKILL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from signal import Signals
 
     from gridtravel.local_sched.resource_managers.supervised.task_records import ProcessRecord
@@ -116,6 +117,65 @@ def descendants(root: int) -> list[int]:
     return below
 
 
+def tree_below(root: int) -> list[int]:
+    """The same by asking each process for its children: it costs what ``root`` has, not what the
+    machine has; where the kernel does not tell, the other way."""
+    if not os.path.exists(f"/proc/{root}/task/{root}/children"):
+        return descendants(root)
+    below, waiting = [], [root]
+    while waiting:
+        pid = waiting.pop()
+        try:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children", "rb") as stream:
+                    waiting.extend(int(each) for each in stream.read().split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        finally:
+            below.append(pid)
+    return below[1:]
+
+
+def count_threads(pids: Iterable[int]) -> int:
+    """Threads of these processes together, as far as they are alive."""
+    count = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            count += len(os.listdir(f"/proc/{pid}/task"))
+    return count
+
+
+def count_threads_of(uid: int) -> int:
+    """Threads of all processes of an account."""
+    own = []
+    for pid in all_pids():
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{pid}").st_uid == uid:
+                own.append(pid)
+    return count_threads(own)
+
+
+def memory_of(pids: list[int], enough: int) -> int:
+    """Bytes of memory that these processes have for themselves. What several share counts once
+    each at first; where that is more than ``enough``, it is divided among them, which takes the
+    kernel a while.
+    """
+    page, shared_often = os.sysconf("SC_PAGE_SIZE"), 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/statm", "rb") as stream:
+            fields = stream.read().split()
+            shared_often += (int(fields[1]) - int(fields[2])) * page
+    if shared_often <= enough:
+        return shared_often
+    divided = 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as stream:
+            for line in stream:
+                if line.startswith(b"Pss_Anon:") or line.startswith(b"Pss_Shmem:"):
+                    divided += int(line.split()[1]) * 1024
+    return divided
+
+
 def prctl(option: int, argument: int) -> None:
     """Ask the kernel for a favour it may not know; without it the rest still works, only less
     tightly."""
@@ -125,10 +185,11 @@ def prctl(option: int, argument: int) -> None:
         ctypes.CDLL(None).prctl(option, argument, 0, 0, 0)
 
 
-def close_descriptors() -> None:
-    """Close every file but the standard three: what a daemon left inheritable is not the task's."""
+def close_descriptors(*keep: int) -> None:
+    """Close every file but the standard three and those to keep: what a daemon left inheritable is
+    not the task's."""
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2:
+        if int(name) > 2 and int(name) not in keep:
             with contextlib.suppress(OSError):  # the listing itself had one, which is gone
                 os.close(int(name))
 

@@ -46,7 +46,9 @@ from gridtravel.local_sched.resource_managers.supervised.task_child import (
     NOT_FOUND_CODE,
     NOT_RUN_CODE,
     become_task,
+    open_outputs,
 )
+from gridtravel.local_sched.resource_managers.supervised.task_meter import TaskMeter
 from gridtravel.local_sched.resource_managers.supervised.task_records import (
     ENDED,
     FENCE,
@@ -54,6 +56,7 @@ from gridtravel.local_sched.resource_managers.supervised.task_records import (
     STARTED,
     STOP,
     read_record,
+    take_room,
     write_record,
 )
 
@@ -74,6 +77,8 @@ NAP_MAX_S = 1.0
 KILL_PATIENCE_S = 10.0
 """How long to go on killing what does not die (a process in the kernel's hands cannot), before the
 end is told anyway."""
+OVER_GRACE_S = 2.0
+"""From TERM to KILL for a task that is over a limit: others lack what it takes."""
 SIGNALS = {signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT}
 """Blocked from birth by whoever spawns the supervisor: TERM asks it to end the task, USR1 says that
 a wish was written."""
@@ -84,6 +89,11 @@ class Supervisor:
 
     def __init__(self, order: LaunchRecord) -> None:
         self.order = order
+        self.outputs = open_outputs(order)
+        """Of the task, for it to write and for us to measure; an ``OSError``: why there are none.
+        """
+        outputs = () if isinstance(self.outputs, OSError) else self.outputs
+        self.meter = TaskMeter(order, outputs, time.monotonic())
         self.task_pid = 0
         self.task: ProcessRecord = identity(0)
         """The task's main process, told apart from a later one with its id."""
@@ -92,6 +102,8 @@ class Supervisor:
         self.has_children = True
         self.cpu_s = 0.0
         self.reason = "exited"
+        self.over = ""
+        """Which of its limits the task is over, as a line for people."""
         self.kill_at: float | None = None
         """When KILL follows, on the monotonic clock; None while the task may go on."""
         self.is_let_go = False
@@ -109,11 +121,17 @@ class Supervisor:
         if self.kill_at is None:
             failure = self._let_go(go, told)
             self._watch()
+            if self.reason == "exited" and self.has_children:
+                self.over = self.meter.look_at_rest()
         else:
             os.close(go)
         stubborn = self._kill_all()
+        over = self.over or self._last_look()
+        if over:
+            self.reason, failure = "exceeded", over
+        self.meter.close(over)
         if stubborn:
-            failure = f"{stubborn} of its processes could not be killed"
+            failure = f"{over or 'ended'}; {stubborn} of its processes could not be killed"
         self._record_end(failure)
 
     def _fork(self) -> tuple[int, int]:
@@ -125,8 +143,9 @@ class Supervisor:
         self.task_pid = os.fork()
         if self.task_pid == 0:
             os.close(go_write)
-            become_task(self.order, environment, go_read, told_write)
+            become_task(self.order, environment, go_read, told_write, self.outputs)
         self.task = identity(self.task_pid)
+        self.meter.begin(self.task_pid, time.monotonic())
         os.close(go_read)
         os.close(told_write)
         return go_write, told_read
@@ -164,7 +183,8 @@ class Supervisor:
         if not failure:
             self.actual_start = moment
             record = {**self.task, "actual_start": moment}
-            write_record(STARTED, record, once=False, durable=False)
+            with contextlib.suppress(OSError):  # a full disk; its end will tell of it
+                write_record(STARTED, record, once=False, durable=False)
             wake_daemon(self.order["job_id"])
         return failure
 
@@ -179,9 +199,22 @@ class Supervisor:
                     return
                 if self._is_time_over():
                     self._begin_end("limit", self.order["kill_grace_s"])
+                self._look_at_limits()
             elif time.monotonic() >= self.kill_at:
                 return
             self._receive(SIGNALS, self._until_next_s())
+
+    def _look_at_limits(self) -> None:
+        """A task that takes more than its share is ended, and fast."""
+        self.over = self.meter.look(time.monotonic()) if self.kill_at is None else ""
+        if self.over:
+            self._begin_end("exceeded", min(self.order["kill_grace_s"], OVER_GRACE_S))
+
+    def _last_look(self) -> str:
+        """The kernel may have ended it for a limit, or refused it something, since the last one."""
+        if self.actual_start is None or self.reason != "exited":
+            return ""
+        return self.meter.look(time.monotonic(), is_last=True, has_failed=self.status != 0)
 
     def _is_time_over(self) -> bool:
         by_clock = self.order["end"] is not None and time.time() >= self.order["end"]
@@ -193,6 +226,7 @@ class Supervisor:
         if self.kill_at is not None:
             due_s.append(self.kill_at - time.monotonic())
         else:
+            due_s.append(self.meter.until_look_s(time.monotonic()))
             if self.limit_at is not None:
                 due_s.append(self.limit_at - time.monotonic())
             if self.order["end"] is not None:
@@ -239,7 +273,9 @@ class Supervisor:
                 return
             if pid == 0:
                 return
-            self.cpu_s += usage.ru_utime + usage.ru_stime
+            if pid != self.meter.measurer_pid:
+                self.cpu_s += usage.ru_utime + usage.ru_stime
+                self.meter.note_peak(usage.ru_maxrss * 1024)
             if pid == self.task_pid:
                 self.status = status
 
@@ -256,6 +292,7 @@ class Supervisor:
             remaining = descendants(os.getpid())
             for pid in remaining:
                 signal_process(pid, signal.SIGKILL)
+            self.meter.kill_group()
             if time.monotonic() >= give_up_at:
                 return len(remaining)
             signal.sigtimedwait({signal.SIGCHLD}, 0.02)
@@ -307,6 +344,8 @@ def main(folder: str) -> None:
     order = read_record(LAUNCH)
     if order is None:
         raise FileNotFoundError(f"no {LAUNCH} in {folder}")
+    take_room(STARTED)
+    take_room(ENDED)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake_daemon(order["job_id"])
     Supervisor(order).run()

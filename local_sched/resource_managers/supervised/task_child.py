@@ -28,8 +28,15 @@ NOT_RUN_CODE = 126
 """Exit code of a task that could not be prepared or run, as in a shell."""
 
 
-def become_task(order: LaunchRecord, environment: dict[str, str], go: int, told: int) -> NoReturn:
+def become_task(
+    order: LaunchRecord,
+    environment: dict[str, str],
+    go: int,
+    told: int,
+    outputs: tuple[int, ...] | OSError,
+) -> NoReturn:
     """Prepare, wait for a ``g`` from the pipe ``go``, and become the command; never returns.
+    ``outputs`` is what ``open_outputs`` has found.
 
     A failure is told as code and message through the pipe ``told``, which a successful exec closes,
     and in the task's standard error. An end of ``go`` without its letter means that the task is not
@@ -44,7 +51,10 @@ def become_task(order: LaunchRecord, environment: dict[str, str], go: int, told:
         doing = f"enter the folder {order['workdir']}"
         os.chdir(order["workdir"])
         doing = "open the output files"
-        _direct_output(order)
+        if isinstance(outputs, OSError):
+            raise outputs
+        os.dup2(outputs[0], 1)
+        os.dup2(outputs[-1], 2)
         argv = order["argv"]
         if order["script"] is not None:
             doing = "write the script"
@@ -79,22 +89,49 @@ def _change_account(order: LaunchRecord) -> None:
     os.umask(0o022)
 
 
-def _direct_output(order: LaunchRecord) -> None:
-    """Send standard output and error to their files; standard input is empty since the supervisor's
-    birth."""
-    output = _open_output(order["stdout_name"])
-    is_shared = order["stderr_name"] == order["stdout_name"]
-    error_output = output if is_shared else _open_output(order["stderr_name"])
-    os.dup2(output, 1)
-    os.dup2(error_output, 2)
+def open_outputs(order: LaunchRecord) -> tuple[int, ...] | OSError:
+    """Descriptors for standard output and error, or for both: opened with the rights of the task's
+    account alone, by the supervisor, which measures them. Else the reason why not.
+
+    The rights are put aside for this moment only. No process of the account can use that: whom the
+    kernel lets signal or look into another counts by the rights that were kept.
+    """
+    account, own = order["account"], (os.geteuid(), os.getegid(), os.getgroups())
+    is_other = account["uid"] != own[0]
+    names = dict.fromkeys((order["stdout_name"], order["stderr_name"]))
+    found: list[int] = []
+    folder = -1
+    umask = os.umask(0o022)
+    try:
+        if is_other:
+            os.setgroups(account["groups"])
+            os.setegid(account["gid"])
+            os.seteuid(account["uid"])
+        folder = os.open(order["workdir"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        found.extend(_open_output(name, folder) for name in names)
+    except OSError as fault:
+        for each in found:
+            os.close(each)
+        return fault
+    finally:
+        os.umask(umask)
+        if folder >= 0:
+            os.close(folder)
+        if is_other and os.geteuid() != own[0]:
+            os.seteuid(own[0])
+        if is_other and own[0] == 0:
+            os.setegid(own[1])
+            os.setgroups(own[2])
+    return tuple(found)
 
 
-def _open_output(name: str) -> int:
+def _open_output(name: str, folder: int) -> int:
     """Open an output file for appending: never through a link that waits there, never a pipe that
     would hang."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-    descriptor = os.open(name, flags, 0o644)
+    descriptor = os.open(name, flags, 0o644, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise OSError(f"{name} is no regular file")
     os.ftruncate(descriptor, 0)
     os.set_blocking(descriptor, True)

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
-from gridtravel.local_sched.resource_managers.base import Launch, check_job_id
+from gridtravel.local_sched.accounts.run_accounts import RunAccount
+from gridtravel.local_sched.resource_managers.base import Launch, OutputStream, check_job_id
+from gridtravel.local_sched.resource_managers.supervised.output_following import OutputFile
 from gridtravel.local_sched.resource_managers.supervised.processes import (
     descendants,
     identity,
     is_alive,
 )
-from gridtravel.local_sched.resource_managers.supervised.run_accounts import RunAccount
 from gridtravel.local_sched.resource_managers.supervised.task_records import (
     ENDED,
     FENCE,
@@ -88,14 +89,18 @@ class TaskFolders:
         for above in (self._active, self._done):
             if _has_records(above / job_id):
                 return above / job_id
-        raise NotFoundError(f"no task {job_id} was ever launched here")
+        raise NotFoundError(
+            f"no task {job_id} was ever launched here",
+            hint="see the daemon's log for who asked",
+        )
 
-    def prepare(self, launch: Launch, account: RunAccount) -> Path:
+    def prepare(self, launch: Launch, account: RunAccount, *, control_groups: bool) -> Path:
         """Take the order durably and make the sandbox; the same order again changes nothing.
+        ``control_groups``: whether the supervisor may put the task into groups of its own.
 
         Raises ``ConflictError`` when the id has another order already.
         """
-        order = self._order_of(launch, account)
+        order = self._order_of(launch, account, control_groups=control_groups)
         if (self._done / launch.job_id).exists():
             folder = self._done / launch.job_id
         else:
@@ -126,10 +131,26 @@ class TaskFolders:
         try:
             order: LaunchRecord | None = read_record(str(folder / LAUNCH))
         except ValueError as fault:
-            raise NotFoundError(f"the order of task {folder.name} is damaged: {fault}") from fault
+            raise NotFoundError(
+                f"the order of task {folder.name} is damaged: {fault}",
+                hint="it cannot be run any more; submit the job again",
+            ) from fault
         if order is None:
-            raise NotFoundError(f"the order of task {folder.name} is gone")
+            raise NotFoundError(
+                f"the order of task {folder.name} is gone",
+                hint="it cannot be run any more; submit the job again",
+            )
         return order
+
+    def output(self, job_id: str, stream: OutputStream) -> OutputFile:
+        """Where the task writes a stream, and as whom."""
+        order = self.order(self.folder(job_id))
+        is_stdout = stream is OutputStream.STDOUT
+        return OutputFile(
+            folder=Path(order["workdir"]),
+            name=order["stdout_name" if is_stdout else "stderr_name"],
+            uid=order["account"]["uid"],
+        )
 
     def end_record(self, folder: Path) -> EndRecord | None:
         """How the task ended, or None while nobody has written it down."""
@@ -156,16 +177,18 @@ class TaskFolders:
         if sandbox.stat().st_uid != account.uid:
             os.chown(sandbox, account.uid, account.gid, follow_symlinks=False)
 
-    def _order_of(self, launch: Launch, account: RunAccount) -> LaunchRecord:
+    def _order_of(
+        self, launch: Launch, account: RunAccount, *, control_groups: bool
+    ) -> LaunchRecord:
         """The order with everything resolved, so that the supervisor has nothing to find out."""
         sandbox = self.sandbox(launch.job_id).absolute()
         environment = {
             "PATH": DEFAULT_PATH,
             "HOME": account.home or str(sandbox),
             "LANG": "C.UTF-8",
+            **launch.environment,
             "GRID_JOB": launch.job_id,
             "GRID_NODELIST": ",".join(launch.node_names),
-            **launch.environment,
         }
         return {
             "job_id": launch.job_id,
@@ -186,6 +209,14 @@ class TaskFolders:
             "end": launch.end,
             "limit_s": launch.limit_s,
             "kill_grace_s": launch.kill_grace_s,
+            "limits": {
+                "processes_max": launch.limits.processes_max,
+                "memory_max_bytes": launch.limits.memory_max_bytes,
+                "output_max_bytes": launch.limits.output_max_bytes,
+                "area_max_bytes": launch.limits.area_max_bytes,
+                "disk_free_min_bytes": launch.limits.disk_free_min_bytes,
+                "control_groups": control_groups,
+            },
         }
 
 

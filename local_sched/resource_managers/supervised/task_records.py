@@ -7,13 +7,14 @@ here.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypedDict
+    from typing import Any, NotRequired, TypedDict
 
     class AccountRecord(TypedDict):
         """Whom a task runs as; numbers, so that the supervisor looks nothing up."""
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
         uid: int
         gid: int
         groups: list[int]
+
+    class LimitsRecord(TypedDict, total=False):
+        """See ``task_limits``; an order of an older release has none."""
+
+        processes_max: int | None
+        memory_max_bytes: int | None
+        output_max_bytes: int | None
+        area_max_bytes: int | None
+        disk_free_min_bytes: int | None
+        control_groups: bool
+        """False where a batch system has put the task into groups of its own."""
 
     class LaunchRecord(TypedDict):
         """The order, complete: environment and paths are resolved."""
@@ -39,6 +51,7 @@ if TYPE_CHECKING:
         end: int | None
         limit_s: float | None
         kill_grace_s: float
+        limits: NotRequired[LimitsRecord]
 
     class ProcessRecord(TypedDict):
         """Names a process for good; ``start_ticks`` None stands for one that was dead already."""
@@ -63,6 +76,7 @@ FENCE = "fence.json"
 STARTED = "started.json"
 STOP = "stop.json"
 ENDED = "ended.json"
+ROOM_BYTES = 4096
 _serial = itertools.count()
 """Tells the writers of one process apart, which may be threads."""
 
@@ -76,13 +90,34 @@ def read_record(path: str) -> Any:
         return None
 
 
+def take_room(path: str) -> None:
+    """Take room on the disk for a record that is to be written whatever else fills it. Where there
+    is none even now, the record has to find its own.
+    """
+    try:
+        descriptor = os.open(f"{path}.room", os.O_WRONLY | os.O_CREAT, 0o600)
+    except OSError:
+        return
+    try:
+        os.posix_fallocate(descriptor, 0, ROOM_BYTES)
+    except OSError:
+        os.unlink(f"{path}.room")
+    finally:
+        os.close(descriptor)
+
+
 def write_record(path: str, record: Any, *, once: bool, durable: bool = True) -> bool:
     """Write the record whole, or not at all. With ``once`` an existing one stays and the answer is
     False."""
     beside = f"{path}.{os.getpid()}.{next(_serial)}.new"
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    content = json.dumps(record).encode("ascii")
+    if len(content) <= ROOM_BYTES:
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(f"{path}.room", beside)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT, 0o600)
     with open(descriptor, "wb") as stream:
-        stream.write(json.dumps(record).encode("ascii"))
+        stream.write(content)
+        stream.truncate()
         if durable:
             stream.flush()
             os.fsync(descriptor)

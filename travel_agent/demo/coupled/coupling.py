@@ -225,7 +225,7 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 
 def _address(contact: str) -> tuple[str, int]:
     host, _, port = contact.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not (port.isascii() and port.isdecimal()):
         raise CouplingError(f"{contact!r} is not host:port")
     return host.strip("[]"), int(port)
 

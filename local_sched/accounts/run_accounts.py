@@ -10,8 +10,12 @@ import os
 import pwd
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from gridtravel.gridcore.errors import InputError
+
+NO_GROUP: Final = 65_534
+"""The group that owns nothing."""
 
 
 class RunAs(StrEnum):
@@ -62,5 +66,23 @@ def resolve_account(login: str, run_as: RunAs) -> RunAccount:
         uid=entry.pw_uid,
         gid=entry.pw_gid,
         groups=tuple(sorted(os.getgrouplist(login, entry.pw_gid))),
+        home=entry.pw_dir,
+    )
+
+
+def account_of_number(uid: int) -> RunAccount:
+    """The account with this number. One that was deleted is still a number, in no group.
+
+    May wait for a directory service, so call it in a thread.
+    """
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        return RunAccount(login=str(uid), uid=uid, gid=NO_GROUP, groups=(), home=None)
+    return RunAccount(
+        login=entry.pw_name,
+        uid=uid,
+        gid=entry.pw_gid,
+        groups=tuple(sorted(os.getgrouplist(entry.pw_name, entry.pw_gid))),
         home=entry.pw_dir,
     )

@@ -1,0 +1,67 @@
+"""What a job must be to be taken, whether it is submitted or comes with the hold of a leg."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    Reservation,
+    ReservationState,
+)
+from gridtravel.gridcore.jobs.job import JobSpec
+from gridtravel.local_sched.policies.admission import admit, refuse_job
+
+if TYPE_CHECKING:
+    from gridtravel.agents.core import AgentCore
+    from gridtravel.local_sched.scheduling.jobs import Job
+
+
+def accepted(core: AgentCore, spec: JobSpec, owner: str) -> Job | Decline:
+    """The job as the scheduler will have it, or what its limits say."""
+    answer = admit(core.scheduler, spec, owner, core.jobs.next_id, core.clock.now())
+    return _said_by(core, answer) if isinstance(answer, Decline) else answer
+
+
+def refuse_into(core: AgentCore, spec: JobSpec, reservation: Reservation) -> Decline | None:
+    """Why a job is not taken into a reservation that it names; ``None``: it is."""
+    refusal = refuse_inside(spec, reservation)
+    if reservation.state is not ReservationState.COMMITTED:
+        told = f"reservation {spec.reservation_id} is {reservation.state}"
+        refusal = Decline(rule=DeclineRule.STATE, message=told)
+    return None if refusal is None else _said_by(core, refusal)
+
+
+def refuse_with_hold(
+    core: AgentCore, spec: JobSpec, owner: str, hold: Reservation
+) -> Decline | None:
+    """Why a job may not come with ``hold``, which is about to be granted; ``None``: it may."""
+    refusal = refuse_inside(spec, hold) or refuse_job(core.scheduler, spec, owner)
+    if refusal is not None:
+        return _said_by(core, refusal)
+    missing = set(spec.features) - core.scheduler.pools[hold.resource_class].features
+    if not missing:
+        return None
+    told = f"the nodes of its reservation do not have {', '.join(sorted(missing))}"
+    return _said_by(core, Decline(rule=DeclineRule.FEATURES, message=told))
+
+
+def refuse_inside(spec: JobSpec, reservation: Reservation) -> Decline | None:
+    """Why a job does not fit into its reservation; ``None``: it does."""
+    if spec.nodes > reservation.nodes:
+        message = f"the job wants {spec.nodes} nodes, its reservation has {reservation.nodes}"
+        return Decline(rule=DeclineRule.TOO_LARGE, message=message, nodes_now=reservation.nodes)
+    duration_s = reservation.interval.duration_s
+    if spec.limit_s > duration_s:
+        message = (
+            f"the job's limit of {spec.limit_s} s is longer than its reservation of {duration_s} s"
+        )
+        return Decline(rule=DeclineRule.LIMIT_DURATION, message=message)
+    return None
+
+
+def _said_by(core: AgentCore, refusal: Decline) -> Decline:
+    site = core.calendar.site
+    return replace(refusal, site=site, message=f"{site}: {refusal.message}")

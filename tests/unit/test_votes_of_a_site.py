@@ -1,0 +1,195 @@
+"""What a trip's outcome rests on at one of the sites that keep it: five rules that a change once
+broke without a test noticing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gridtravel.gridcore.booking.reservations import Reservation, TripLeg, TripRef
+from gridtravel.gridcore.callers import Caller, Role
+from gridtravel.gridcore.errors import NotAuthorisedError
+from gridtravel.gridcore.trips.trip_consensus import (
+    AcceptorAnswer,
+    Ballot,
+    Outcome,
+    Phase,
+    Vote,
+    VoteQuestion,
+    chosen,
+    value_to_propose,
+)
+from gridtravel.gridio.journal.contract import JournalFailed, Record
+from gridtravel.gridio.journal.memory import WriteStage
+from tests.support.cards import an_acceptor
+from tests.support.keeper_scenes import some_acceptors
+from tests.support.maintenance_world import KENNETH, MaintenanceWorld, a_wish
+
+SITES = ("lab", "b", "c")
+START = 5_000
+TRIP = TripRef(
+    trip_id="trip-1",
+    leg="first",
+    participants=SITES,
+    acceptors=tuple(an_acceptor(name) for name in SITES),
+    legs=(
+        TripLeg(leg="first", site="lab", start=START),
+        TripLeg(leg="next", site="b", start=START),
+    ),
+    ends_at=START + 60,
+)
+FIRST = VoteQuestion(instance=TRIP.instance, phase=Phase.ACCEPT, outcome=Outcome.COMMIT)
+LEARN = VoteQuestion(instance=TRIP.instance, phase=Phase.LEARN)
+
+
+class FailingDisk:
+    """A disk that takes everything until it is broken."""
+
+    is_broken = False
+
+    def __call__(self, stage: WriteStage, records: Sequence[Record]) -> None:
+        """Before and after each write."""
+        if self.is_broken and stage is WriteStage.BEFORE:
+            raise OSError("broken")
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    """Of the site."""
+    return FailingDisk()
+
+
+@pytest.fixture
+async def world(tmp_path: Path, disk: FailingDisk) -> AsyncIterator[MaintenanceWorld]:
+    """A site that keeps the outcome of a trip of kenneth's beside two others, which answer."""
+    others = some_acceptors(SITES)
+
+    def connect(site: str, endpoint: str) -> object:
+        return others[site]
+
+    made = MaintenanceWorld(tmp_path, on_write=disk, connect=connect)  # type: ignore[arg-type]
+    vars(made)["others"] = others
+    await made.start()
+    wish = replace(a_wish("leg", 1, START, 60), trip=TRIP)
+    held = await made.agent.calendar_port(KENNETH).reserve(wish, ttl_s=60)
+    assert isinstance(held, Reservation)
+    yield made
+    await made.stop()
+
+
+async def said(world: MaintenanceWorld, question: VoteQuestion, caller: Caller) -> AcceptorAnswer:
+    """The site's answer."""
+    return await asyncio.wait_for(world.agent.calendar_port(caller).vote(question), 30)
+
+
+async def test_a_vote_is_on_the_disk_before_it_is_told(
+    world: MaintenanceWorld, disk: FailingDisk
+) -> None:
+    """A vote that the disk does not take is not told to anybody: after a restart the site would not
+    know of it, and could vote for the contrary.
+    """
+    disk.is_broken = True
+    with pytest.raises(JournalFailed):
+        await said(world, FIRST, KENNETH)
+    disk.is_broken = False
+    await world.restart()
+    assert (await said(world, LEARN, KENNETH)).vote is None
+    told = await said(world, FIRST, KENNETH)
+    assert told.is_granted
+    await world.restart()
+    assert (await said(world, LEARN, KENNETH)).vote == told.vote is not None
+
+
+async def test_a_vote_said_again_waits_for_the_disk_too(
+    world: MaintenanceWorld, disk: FailingDisk
+) -> None:
+    """The first answer was lost, and what it told may not be on the disk yet."""
+    disk.is_broken = True
+    both = await asyncio.gather(
+        said(world, FIRST, KENNETH), said(world, FIRST, KENNETH), return_exceptions=True
+    )
+    assert [type(each) for each in both] == [JournalFailed, JournalFailed]
+
+
+def an_answer(acceptor: str, round: int, outcome: Outcome) -> AcceptorAnswer:
+    """An acceptor that accepted this at a ballot of that round."""
+    ballot = Ballot(round, "" if round == 0 else "b:start:1")
+    vote = Vote(ballot=ballot, outcome=outcome)
+    return AcceptorAnswer(acceptor=acceptor, is_granted=True, promised=ballot, vote=vote)
+
+
+@pytest.mark.parametrize("wish", list(Outcome))
+@pytest.mark.parametrize(("older", "newer"), [(0, 1), (1, 2), (9, 10)])
+def test_the_value_of_the_highest_ballot_is_carried_on(
+    wish: Outcome, older: int, newer: int
+) -> None:
+    """Of two values the newer one may have been chosen, and the older one not; in whatever order
+    the answers come, and whatever the proposer would like.
+    """
+    for first, second in ((Outcome.COMMIT, Outcome.ABORT), (Outcome.ABORT, Outcome.COMMIT)):
+        answers = [an_answer("b", older, first), an_answer("c", newer, second)]
+        assert value_to_propose(answers, wish) is second
+        assert value_to_propose(answers[::-1], wish) is second
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_votes_at_different_ballots_choose_nothing(outcome: Outcome) -> None:
+    """Two of three accepted the same value, but not at the same ballot: the third may have accepted
+    the contrary at a ballot in between, with one of them.
+    """
+    apart = [an_answer("lab", 1, outcome), an_answer("b", 2, outcome)]
+    assert chosen(apart, SITES) is None
+    together = [an_answer("lab", 2, outcome), an_answer("b", 2, outcome)]
+    assert chosen(together, SITES) is outcome
+    assert chosen(together[:1], SITES) is None
+
+
+async def test_no_ballot_is_used_again_after_a_restart(world: MaintenanceWorld) -> None:
+    """A site that is asked to settle a question, starts anew and is asked again does not know which
+    ballots it has used: its proposers have other names.
+    """
+    others = vars(world)["others"]
+    settle = VoteQuestion(instance=TRIP.instance, phase=Phase.SETTLE, outcome=Outcome.ABORT)
+    for _ in range(3):
+        for each in others.values():
+            each.states.clear()
+        others["c"].is_dead = True  # so that the round has to be gone through again
+        world.agent.trips.registers.states.clear()
+        await said(world, settle, KENNETH)
+        await world.restart()
+    names = others["b"].proposers
+    assert len(names) == len(set(names)) >= 3
+
+
+@pytest.mark.parametrize("phase", [Phase.ACCEPT, Phase.PREPARE, Phase.LEARN, Phase.SETTLE])
+@pytest.mark.parametrize(
+    "caller",
+    [
+        Caller(subject="/O=grid/OU=users/CN=eve"),
+        Caller(subject="/O=grid/OU=users/CN=kenneth"),
+        Caller(subject="/O=grid/OU=users/CN=eve", login="eve", accounts=("eve",)),
+        Caller(subject="login:root", login="root", role=Role.ADMIN),
+    ],
+)
+async def test_who_is_nobody_in_a_trip_has_no_voice(
+    world: MaintenanceWorld, phase: Phase, caller: Caller
+) -> None:
+    """Neither somebody whom the site maps to no login, whatever their certificate says, nor another
+    user of the site, who may have read the trip's id in ``ps``; and nothing is changed by trying.
+    """
+    question = VoteQuestion(
+        instance=TRIP.instance,
+        phase=phase,
+        ballot=Ballot(7, "b:x:1") if phase is Phase.PREPARE else Ballot(0),
+        outcome=Outcome.COMMIT if phase is Phase.ACCEPT else
+        Outcome.ABORT if phase is Phase.SETTLE else None,
+    )  # fmt: skip
+    with pytest.raises(NotAuthorisedError):
+        await said(world, question, caller)
+    answer = await said(world, LEARN, KENNETH)
+    assert (answer.vote, answer.promised) == (None, Ballot(0))
