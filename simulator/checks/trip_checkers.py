@@ -11,12 +11,13 @@ honest sites. A trip whose outcome a lying site keeps is counted apart, whatever
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gridtravel.gridcore.booking.reservations import ReservationState, TripRef
 from gridtravel.gridcore.errors import GridError
-from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
+from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, TripState
 from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
 from gridtravel.simulator.checks.begin_checkers import check_begun, unheard_at_start
 from gridtravel.simulator.checks.pipeline_checkers import (
@@ -292,8 +293,14 @@ def check_logs(world: CheckedWorld) -> None:
         told = {each.trip_id: each for each in laptop.told}
         for trip_id, story in laptop.stories().items():
             books = trips.get(trip_id)
-            if story.trip_id and not (books is not None and books.is_kept_by_a_liar):
+            is_lied_about = books is not None and books.is_kept_by_a_liar
+            if story.trip_id and not is_lied_about and not _is_with_liars(world, story.legs):
                 _check_log(world, laptop, story, trips.get(trip_id), told.get(trip_id))
+
+
+def _is_with_liars(world: CheckedWorld, legs: Sequence[Leg]) -> bool:
+    """True when no honest site has a leg."""
+    return bool(legs) and all(leg.site in world.liars for leg in legs)
 
 
 def _check_log(
@@ -394,7 +401,8 @@ async def check_status(world: LivingWorld) -> None:
                     SHOWN, f"gur status {told.trip_id}: {first_fault(fault)}", told.trip_id
                 )
                 continue
-            check_shown(world, told.trip_id, report.itinerary.state)
+            if not _is_with_liars(world, report.itinerary.legs):
+                check_shown(world, told.trip_id, report.itinerary.state)
 
 
 def check_shown(world: CheckedWorld, trip_id: str, shown: TripState) -> None:

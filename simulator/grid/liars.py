@@ -11,6 +11,7 @@ as it likes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -78,7 +79,7 @@ class Liar:
         self._frame = frame
         self._name = name
         self._chance = chance
-        self._ways = ways
+        self._ways = functools.cache(ways)
 
     async def say(self, site: str, what: Callable[[SimulatedConnection], Awaitable[object]]) -> None:
         """Say something at a site, whatever comes back."""
