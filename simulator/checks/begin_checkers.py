@@ -73,14 +73,16 @@ def _check_start(world: CheckedWorld, start: CommonStart, *, may_not_begin: bool
         world.event_log.counts["begun together"] += 1
         return
     excuses = {
-        site.name: unheard_at_start(world, site, start.trip, start.start)
-        for site, _ in start.not_begun
+        site.name: _why_not_begun(world, start, site, promise) for site, promise in start.not_begun
     }
     if start.begun and may_not_begin and all(map(_was_ended_at_its_start, start.not_begun)):
         world.event_log.counts["did not begin, alone: ended by its user"] += 1
         return
     # Where some began, each of the others needs its own reason; where none did, one is enough.
-    is_excused = all(excuses.values()) if start.begun else any(excuses.values())
+    # And none begins beside a leg that was never committed: nobody can have said that it is ready.
+    is_excused = any(excuses.values())
+    if start.begun:
+        is_excused = all(excuses.values()) and all(map(_was_committed, start.not_begun))
     if is_excused:
         for reason in excuses.values():
             if reason:
@@ -95,6 +97,21 @@ def _check_start(world: CheckedWorld, start: CommonStart, *, may_not_begin: bool
     world.event_log.broken(
         TOGETHER, f"{start.trip.instance}: {there}; {missing}", start.trip.trip_id
     )
+
+
+def _why_not_begun(
+    world: CheckedWorld, start: CommonStart, site: CheckedSite, promise: Promise | None
+) -> str:
+    """A withdrawn leg has a reason if its site heard nobody while it was in doubt; any other, if it
+    heard nobody when it should have begun.
+    """
+    if promise is not None and promise.withdrawn_s is not None:
+        expires_at = promise.reservation.hold_expires_at or 0
+        doubt_s = start_s(site, expires_at, promise.withdrawn_s)
+        acceptors = [each.site for each in start.trip.acceptors]
+        reason = world.why_unheard(site.name, acceptors, doubt_s, promise.withdrawn_s)
+        return reason and f"withdrawn, {reason}"
+    return unheard_at_start(world, site, start.trip, start.start)
 
 
 def _starts_of(world: CheckedWorld, trip_id: str) -> list[CommonStart]:
@@ -135,6 +152,11 @@ def _was_decided(start: CommonStart) -> bool:
     """False for an attempt that came to nothing."""
     legs = [each for _, each in (*start.begun, *start.not_begun) if each is not None]
     return any(each.was(ReservationState.COMMITTED) for each in legs)
+
+
+def _was_committed(leg: tuple[CheckedSite, Promise | None]) -> bool:
+    promise = leg[1]
+    return promise is not None and promise.was(ReservationState.COMMITTED)
 
 
 def _was_ended_at_its_start(leg: tuple[CheckedSite, Promise | None]) -> bool:

@@ -199,6 +199,10 @@ class LivingWorld(CheckedWorld, Protocol):
         """By name."""
         ...
 
+    def was_away(self, site: str, from_s: float, until_s: float) -> bool:
+        """True when a site did nothing at some moment between these seconds."""
+        ...
+
     @property
     def watchers(self) -> Sequence[CheckedWatcher]:
         """Those who subscribe to a site's calendar."""

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 REPLAYED: Final = "the journal replays to the live state"
 RESOLVED: Final = "every hold ends"
+HOLD_TTL_MOST_S: Final = 60
+"""No traveller of these worlds asks for a longer lifetime of a hold."""
+DOUBT_SLACK_S: Final = 60.0
+"""For a round of questions that is under way when a doubt's time is over."""
 BOUNDED: Final = "what one caller can leave behind has a bound"
 CONVERGED: Final = "shadows converge"
 
@@ -76,6 +80,20 @@ def _check_ends(world: LivingWorld, site: LivingSite) -> None:
     for key, promise in site.ledger.promises.items():
         if promise.state is HELD:
             world.event_log.broken(RESOLVED, f"{site.name}: {key} is held for ever", site.name, key)
+        ended_s, begun_s = promise.ended_at, promise.since(HELD)
+        if ended_s is None or begun_s is None:
+            continue
+        assert site.agent is not None, "it is back"
+        rules = site.agent.calendar.rules
+        ttl_s = min(rules.hold_ttl_max_s, HOLD_TTL_MOST_S)
+        longest_s = ttl_s + rules.doubt_max_s + DOUBT_SLACK_S
+        if ended_s - begun_s > longest_s and not world.was_away(site.name, begun_s, ended_s):
+            world.event_log.broken(
+                RESOLVED,
+                f"{site.name}: {key} was in doubt for {ended_s - begun_s:.0f} s",
+                site.name,
+                key,
+            )
 
 
 def _check_bounds(world: LivingWorld, site: LivingSite) -> None:

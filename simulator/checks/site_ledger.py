@@ -24,7 +24,12 @@ from gridtravel.gridcore.booking.calendar_events import (
     ReservationGranted,
     ReservationMoved,
 )
-from gridtravel.gridcore.booking.reservations import Reservation, ReservationState, next_state
+from gridtravel.gridcore.booking.reservations import (
+    Reservation,
+    ReservationEvent,
+    ReservationState,
+    next_state,
+)
 from gridtravel.gridio.journal.compaction import HISTORY_KIND
 
 if TYPE_CHECKING:
@@ -49,6 +54,8 @@ class Promise:
     state: ReservationState
     history: list[tuple[float, ReservationState]] = field(default_factory=list)
     """(virtual second, state), each state once."""
+    withdrawn_s: float | None = None
+    """When its site let it go in doubt."""
     runs: dict[str, float] = field(default_factory=dict)
     """By attempt: when it was stored that the leg runs in it."""
 
@@ -120,6 +127,8 @@ class SiteLedger:
                     promise = self.promises[event.reservation_id]
                     promise.state = next_state(promise.state, event.event)
                     promise.history.append((self._loop.time(), promise.state))
+                    if event.event is ReservationEvent.WITHDRAW:
+                        promise.withdrawn_s = self._loop.time()
                 case LegRuns():
                     runs = self.promises[event.reservation_id].runs
                     runs.setdefault(event.instance, self._loop.time())

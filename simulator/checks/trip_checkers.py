@@ -166,8 +166,8 @@ def check_trips(world: CheckedWorld, *, is_final: bool) -> dict[str, str]:
         if is_final:
             is_undone = undone.get(trip_id, False)
             check_begun(world, trip_id, may_not_begin=is_undone or books.has_lying_party)
-        elif books.has_lying_party:
-            continue  # it may have the trip called off at any moment, also just now
+        elif books.has_lying_party or any(each.withdrawn_s for _, each in books.legs):
+            continue  # called off, the other legs end when they ask whether they run
         if outcome != TORN or (undone.get(trip_id) and not is_final):
             continue
         if not is_final and books.without_left_out().outcome() != TORN:
@@ -320,6 +320,8 @@ def _check_log(
         world.event_log.counts["undone when it was over"] += outcome == WHOLE
     elif is_booked and outcome == ABORTED and books is not None and books.has_lying_party:
         world.event_log.counts["called off, or not begun, with a lying party"] += 1
+    elif is_booked and books is not None and any(e.withdrawn_s for _, e in books.legs):
+        world.event_log.counts["booked, and cancelled since a leg was withdrawn"] += 1
     elif is_booked and books is not None and _did_not_begin(world, books):
         world.event_log.counts["did not begin"] += 1
     elif outcome not in (says, TORN):

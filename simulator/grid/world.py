@@ -238,6 +238,12 @@ class World:
                 return "a clock was wrong"
         return self.network.contacts.why_unheard(site, acceptors, from_s, until_s)
 
+    def was_away(self, site: str, from_s: float, until_s: float) -> bool:
+        """See ``LivingWorld``. A clock that is set lengthens a doubt as an absence does."""
+        return self.sites[site].has_clock_steps or self.network.contacts.was_gone(
+            site, from_s, until_s
+        )
+
     def told(self, itinerary: Itinerary) -> None:
         """See ``WorldFrame``."""
         check_told(self, itinerary)
