@@ -79,10 +79,7 @@ class TripBooks:
     def lying_stages(self) -> frozenset[str]:
         """Names of the legs at sites that lie."""
         return frozenset(
-            leg.leg
-            for _, each in self.legs
-            for leg in trip_of(each).legs
-            if leg.site in self.liars
+            leg.leg for _, each in self.legs for leg in trip_of(each).legs if leg.site in self.liars
         )
 
     def expected(self, trip: TripRef) -> list[str]:
@@ -245,9 +242,7 @@ def _unheard(world: CheckedWorld, site: CheckedSite, leg: Promise) -> str:
     return unheard_at_start(world, site, trip_of(leg), leg.reservation.start)
 
 
-def _why_lost(
-    world: CheckedWorld, site: CheckedSite, leg: Promise, changed: Promise | None
-) -> str:
+def _why_lost(world: CheckedWorld, site: CheckedSite, leg: Promise, changed: Promise | None) -> str:
     """Why a leg of a decided attempt could be lost; empty: it could not. A committed one only at
     its start. A hold only if its site could not learn the outcome between the end of its lifetime
     and its own start, or that of the leg that it was to change.

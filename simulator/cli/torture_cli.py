@@ -50,9 +50,7 @@ def torture(
         return
     summary = Summary()
     with _Progress(len(chosen), is_quiet=as_json) as worlds:
-        for result in run_seeds(
-            chosen, sites_most=sites, loss=loss, liars=liars, workers=workers
-        ):
+        for result in run_seeds(chosen, sites_most=sites, loss=loss, liars=liars, workers=workers):
             summary.add(result)
             worlds.advance(1)
     for result in summary.failures[:STORIES_MAX]:

@@ -75,7 +75,11 @@ class Liar:
     """What a laptop and a site that lie have in common: a mouth."""
 
     def __init__(
-        self, frame: WorldFrame, name: str, chance: Chance, ways: Callable[[str], SimulatedConnection]
+        self,
+        frame: WorldFrame,
+        name: str,
+        chance: Chance,
+        ways: Callable[[str], SimulatedConnection],
     ) -> None:
         """``ways``: a connection to a site, under the liar's own certificate."""
         self._frame = frame
@@ -83,7 +87,9 @@ class Liar:
         self._chance = chance
         self._ways = functools.cache(ways)
 
-    async def say(self, site: str, what: Callable[[SimulatedConnection], Awaitable[object]]) -> None:
+    async def say(
+        self, site: str, what: Callable[[SimulatedConnection], Awaitable[object]]
+    ) -> None:
         """Say something at a site, whatever comes back."""
         counts = self._frame.event_log.counts
         try:
@@ -104,7 +110,9 @@ class Liar:
         """Where to say it: mostly at one of its participants."""
         others = self._frame.site_names()
         places = trip.participants if self._chance.happens(0.9) else others
-        return self._chance.one_of([each for each in places or others if each != self._name] or others)
+        return self._chance.one_of(
+            [each for each in places or others if each != self._name] or others
+        )
 
     async def vote(self, trip: TripRef) -> None:
         """Any question about the trip, in any phase, under any ballot."""
@@ -136,10 +144,14 @@ class Liar:
                 f"{trip.trip_id}/{trip.attempt + 1}",
             ]
         )
-        phase = chance.one_of([Phase.PREPARE, Phase.ACCEPT, Phase.ACCEPT, Phase.SETTLE, Phase.LEARN])
+        phase = chance.one_of(
+            [Phase.PREPARE, Phase.ACCEPT, Phase.ACCEPT, Phase.SETTLE, Phase.LEARN]
+        )
         outcome = chance.one_of(list(Outcome))
         names = [self._name, *trip.participants]
-        proposer = f"{chance.one_of(names)}:{chance.one_of(['', 'r1', 'liar'])}:{chance.whole(1, 9)}"
+        proposer = (
+            f"{chance.one_of(names)}:{chance.one_of(['', 'r1', 'liar'])}:{chance.whole(1, 9)}"
+        )
         ballot = Ballot(chance.one_of([1, 2, 3, 1_000, ROUNDS_MAX]), proposer)
         if phase is Phase.LEARN:
             return VoteQuestion(instance=asked, phase=phase)

@@ -97,9 +97,7 @@ def with_liars(chance: Chance, plan: WorldPlan) -> WorldPlan:
         for number in range(1, 1 + max(1, len(honest) // 2))
     )
     names = [each.name for each in lying]
-    return replace(
-        plan, laptops=(*honest, *lying), liars=(*names, site) if site else tuple(names)
-    )
+    return replace(plan, laptops=(*honest, *lying), liars=(*names, site) if site else tuple(names))
 
 
 def _site(chance: Chance, name: str) -> SitePlan:

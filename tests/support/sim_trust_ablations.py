@@ -6,17 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 from gridtravel.agents.trips import site_trips as site_trips_module
 from gridtravel.agents.trips.site_trips import SiteTrips
 from gridtravel.gridcore.booking.calendar_rules import CalendarRules
 from gridtravel.gridcore.booking.reservations import Begin, Reservation
+from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.registers import TripRegister, TripRegisters, Voter, check_voter
-from gridtravel.gridcore.trips.trip_consensus import VoteQuestion
+from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.gridio.sites import trip_keeping as trip_keeping_module
 from gridtravel.gridio.sites.trip_participation import TripParticipant
+from gridtravel.gridio.sites.trip_voting import TravellersVoting
 from gridtravel.simulator.checks.begin_checkers import TOGETHER
 from gridtravel.simulator.checks.checkers import BOUNDED, RESOLVED
 from gridtravel.simulator.checks.site_ledger import EARLY
@@ -64,9 +65,11 @@ def dead_at_the_start() -> Iterator[WorldPlan]:
                 )
 
 
-def cut_off_holders(begin: Begin = Begin.TOGETHER) -> Iterator[WorldPlan]:
+def cut_off_holders(
+    begin: Begin = Begin.TOGETHER, *, until_s: float = 200.0
+) -> Iterator[WorldPlan]:
     """One trip whose laptop is lost when it tells the sites to commit, and one of whose sites is
-    cut off from then on until its doubt has ended.
+    cut off from then on until its doubt has ended, or beyond its start.
     """
     for site in SITES:
         for number in range(12, 40):
@@ -83,14 +86,14 @@ def cut_off_holders(begin: Begin = Begin.TOGETHER) -> Iterator[WorldPlan]:
             metajob = replace(wish.metajob, begin_wish=begin)
             rules = CalendarRules(doubt_max_s=DOUBT_S)
             cut = InjectedFault(
-                kind=FaultKind.PARTITION, at_s=1.6, parties=(site,), lasts_s=200.0
+                kind=FaultKind.PARTITION, at_s=1.6, parties=(site,), lasts_s=until_s - 1.6
             )
             yield replace(
                 plan,
                 sites=tuple(replace(each, rules=rules) for each in plan.sites),
                 laptops=(replace(laptop, wishes=(replace(wish, metajob=metajob),)),),
                 faults=(cut,),
-                storm_s=230.0,
+                storm_s=until_s + 30.0,
             )
 
 
@@ -153,17 +156,20 @@ def _asks_nobody_after_a_restart(self: SiteTrips) -> None:
             self.runs[kept.reservation_id] = trip.instance
 
 
-_settle_soon = TripParticipant.settle_soon
+_vote = SiteTrips.vote
 
 
-def _ready_when_held(self: TripParticipant, hold: Reservation) -> None:
-    """In place of ``TripParticipant.settle_soon``: a hold in doubt is called ready as well."""
-    trip = hold.request.trip
-    if trip is not None and hold.reservation_id not in self.in_doubt:
-        is_committed = self._is_committed
-        self._is_committed = lambda key: key == hold.reservation_id or is_committed(key)  # type: ignore[method-assign]
-        self._background.start(f"ready {hold.reservation_id}", partial(self._say_ready, hold))
-    _settle_soon(self, hold)
+async def _ready_when_held(
+    self: SiteTrips, question: VoteQuestion, caller: Caller
+) -> AcceptorAnswer:
+    """In place of ``SiteTrips.vote``: with COMMIT proposed a leg that is held is called ready."""
+    answer = await _vote(self, question, caller)
+    for hold in self._calendar.unordered_live():
+        trip = hold.request.trip
+        if trip is not None and trip.instance == question.instance and trip.acceptors:
+            ready = TravellersVoting(trip.readiness(trip.leg), self._ports(trip.acceptors))
+            self.background.start(f"ready {hold.reservation_id}", ready.propose_first)
+    return answer
 
 
 def _begins_alone(self: TripParticipant, leg: Reservation) -> object:
@@ -177,6 +183,24 @@ TRUST_ABLATIONS = [
         rules=(ATOMIC, LOGGED, SHOWN, TOGETHER),
         patches={(trip_keeping_module, "check_voter"): _anybody_votes},
         worlds=worlds_with_liars,
+    ),
+    Ablation(
+        "the first hold binds",
+        rules=(ATOMIC, LOGGED, SHOWN, TOGETHER),
+        patches={(TripRegisters, "refuse"): _first_binds_nobody},
+        worlds=worlds_with_liars,
+    ),
+    Ablation(
+        "no hold after a vote",
+        rules=(ATOMIC, LOGGED, SHOWN, TOGETHER),
+        patches={(TripRegisters, "_was_voted_on"): lambda self, key: False},
+        worlds=worlds_with_liars,
+    ),
+    Ablation(
+        "ready when committed",
+        rules=(TOGETHER,),
+        patches={(SiteTrips, "vote"): _ready_when_held},
+        worlds=lambda: cut_off_holders(until_s=START_S + 40.0),
     ),
     Ablation(
         "the end of a doubt",
