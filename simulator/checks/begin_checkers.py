@@ -1,4 +1,4 @@
-"""Begun together: of the legs of one start each begins, or none does (docs/protocol.md, Conditions).
+"""Begun together: of the legs of one start each begins, or none does (docs/protocol.md).
 
 A leg begins when its site has stored that it runs. One that does not is forgiven only by what the
 world itself has written down: its site was gone, cut off or heard no majority of the acceptors from

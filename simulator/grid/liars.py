@@ -1,12 +1,12 @@
 """Laptops and a site that lie: they say anything of anybody's trip, at any time, to some.
 
-A liar knows the id of every trip in its world (an id is no secret) and who takes part in it. It has
-its own certificate and nobody else's: who speaks is proven by the channel, so it may name others and
-never be them. docs/protocol.md, section 1, says what must hold beside it.
+A liar knows the id of every trip in its world (an id is no secret) and who takes part in it. It
+has its own certificate and nobody else's: who speaks is proven by the channel, so it may name
+others and never be them. docs/protocol.md, section 1 ("Trust"), says what must hold beside it.
 
-A lying *laptop* votes, holds under others' trip ids, and leads trips of its own as no traveller may.
-A lying *site* is a site like others, whose legs can be booked, and beside that it speaks and answers
-as it likes.
+A lying *laptop* votes, holds under others' trip ids, and leads trips of its own as no traveller
+may. A lying *site* is a site like others, whose legs can be booked, and beside that it speaks and
+answers as it likes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from gridtravel.agents.agent_parts import AgentParts
     from gridtravel.gridio.journal.memory import MemoryJournal
-    from gridtravel.simulator.grid.world_frame import WorldFrame
+    from gridtravel.simulator.grid.world_frame import LiarsFrame
     from gridtravel.simulator.kernel.chance import Chance
 
 PAUSE_MOST_S: Final = 6.0
@@ -76,7 +76,7 @@ class Liar:
 
     def __init__(
         self,
-        frame: WorldFrame,
+        frame: LiarsFrame,
         name: str,
         chance: Chance,
         ways: Callable[[str], SimulatedConnection],
@@ -165,8 +165,9 @@ class Liar:
 class LyingLaptop(SimulatedLaptop):
     """A mapped user who lies from the first second to the last. Its wishes are not looked at."""
 
-    def __init__(self, plan: LaptopPlan, sites: Sequence[str], frame: WorldFrame) -> None:
+    def __init__(self, plan: LaptopPlan, sites: Sequence[str], frame: LiarsFrame) -> None:
         super().__init__(replace(plan, wishes=()), sites, frame)
+        self._gossip = frame
         self._chance = frame.chance.child(f"lies of {plan.name}")
         self._caller = Caller(subject=f"/CN={plan.name}", login=plan.name)
         self._own: list[TripRef] = []
@@ -179,7 +180,7 @@ class LyingLaptop(SimulatedLaptop):
         def way(site: str) -> SimulatedConnection:
             return SimulatedConnection(self.frame.network, life, self.clock, site, self._caller)
 
-        liar = Liar(self.frame, self.name, self._chance, way)
+        liar = Liar(self._gossip, self.name, self._chance, way)
         while (second := self.frame.loop.time()) < LIES_FOR_S:
             trip = liar.trip()
             if self._chance.happens(0.35):
@@ -194,7 +195,7 @@ class LyingLaptop(SimulatedLaptop):
                         await self._touch_foreign(liar, trip)
                     case _:
                         await liar.vote(trip)
-            most_s = PAUSE_MOST_S if second < self.frame.storm_s else CALM_PAUSE_MOST_S
+            most_s = PAUSE_MOST_S if second < self._gossip.storm_s else CALM_PAUSE_MOST_S
             pause_s = self._chance.seconds(0.05, most_s)
             await self.clock.sleep_until(self.clock.now_precise() + pause_s)
 
@@ -215,7 +216,7 @@ class LyingLaptop(SimulatedLaptop):
     async def _touch_foreign(self, liar: Liar, trip: TripRef) -> None:
         """Commit, release or bury what others have at a site."""
         site = liar.site_of(trip)
-        found = self.frame.known_reservations(site)
+        found = self._gossip.known_reservations(site)
         if not found:
             return
         target = self._chance.one_of(found)
@@ -230,7 +231,7 @@ class LyingLaptop(SimulatedLaptop):
 
     async def _bury(self, liar: Liar) -> None:
         """Tombstones without number."""
-        site = self._chance.one_of(self.frame.site_names())
+        site = self._chance.one_of(self._gossip.site_names())
         for _ in range(TOMBSTONES):
             self._asked += 1
             name = f"{self.name}-never-{self._asked}"
@@ -314,7 +315,7 @@ class LyingLaptop(SimulatedLaptop):
         await liar.say(site, reserve)
 
     def _parts(self, first: str) -> tuple[str, ...]:
-        names = [each for each in self.frame.site_names() if each != first]
+        names = [each for each in self._gossip.site_names() if each != first]
         some = self._chance.some_of(names, self._chance.whole(1, min(3, len(names))))
         return (first, *some) if first else tuple(some)
 
@@ -372,8 +373,9 @@ class LyingSite(SimulatedSite):
 
     agent_type = LyingAgent
 
-    def __init__(self, plan: SitePlan, frame: WorldFrame) -> None:
+    def __init__(self, plan: SitePlan, frame: LiarsFrame) -> None:
         super().__init__(plan, frame)
+        self._gossip = frame
         unheard = EventLog(frame.loop)
         unheard.lines = frame.event_log.lines
         self.ledger = SiteLedger(plan.name, plan.nodes, unheard, frame.loop)
@@ -386,7 +388,7 @@ class LyingSite(SimulatedSite):
     def _made(self, agent: NodeAgent) -> None:
         assert isinstance(agent, LyingAgent)
         agent.chance = self._lies
-        agent.others = [name for name in self.frame.site_names() if name != self.name]
+        agent.others = [name for name in self._gossip.site_names() if name != self.name]
 
     async def _lie(self, life: SimulatedProcess) -> None:
         itself = Caller(subject=f"site:{self.name}", role=Role.SITE, site=self.name)
@@ -394,12 +396,12 @@ class LyingSite(SimulatedSite):
         def way(site: str) -> SimulatedConnection:
             return SimulatedConnection(self.frame.network, life, self.clock, site, itself)
 
-        liar = Liar(self.frame, self.name, self._lies, way)
+        liar = Liar(self._gossip, self.name, self._lies, way)
         while (second := self.frame.loop.time()) < LIES_FOR_S:
             trip = liar.trip()
             if trip is not None:
                 await self._lie_about(liar, trip)
-            most_s = PAUSE_MOST_S if second < self.frame.storm_s else CALM_PAUSE_MOST_S
+            most_s = PAUSE_MOST_S if second < self._gossip.storm_s else CALM_PAUSE_MOST_S
             pause_s = self._lies.seconds(0.05, most_s)
             await self.clock.sleep_until(self.clock.now_precise() + pause_s)
 

@@ -53,7 +53,7 @@ BACK_WITHIN_S: Final = 130.0
 LOCAL: Final = Caller(subject="login:bob", login="bob")
 """A site's own user."""
 CLOCKS_S: Final = 8.0
-"""Clocks of the sites that decide a start must not be further off (docs/protocol.md, Conditions)."""
+"""Clocks of the sites that decide a start must not be further off (docs/protocol.md)."""
 START_WITHIN_S: Final = 600
 """How much later than wished a local reservation may start."""
 
@@ -136,8 +136,8 @@ class WorldTypes:
 
     site: type[SimulatedSite] = SimulatedSite
     laptop: type[SimulatedLaptop] = SimulatedLaptop
-    lying_site: type[SimulatedSite] = LyingSite
-    lying_laptop: type[SimulatedLaptop] = LyingLaptop
+    lying_site: type[LyingSite] = LyingSite
+    lying_laptop: type[LyingLaptop] = LyingLaptop
 
 
 @dataclass(slots=True)

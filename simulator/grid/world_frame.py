@@ -34,6 +34,26 @@ class WorldFrame(Protocol):
     cards: SharedKeyCards
     """In place of an authority, which a simulated grid has not."""
 
+    def crash_point_of(self, party: str) -> CrashPoint | None:
+        """Where the first life of ``party`` is to crash."""
+        ...
+
+    def crash_now(self, party: str) -> None:
+        """A crash point was reached."""
+        ...
+
+    def told(self, itinerary: Itinerary) -> None:
+        """A command ended well, and showed a user this."""
+        ...
+
+    def restart_later(self, party: Startable, delay_s: float) -> None:
+        """Start a party again after a while."""
+        ...
+
+
+class LiarsFrame(WorldFrame, Protocol):
+    """The same, as those see it who know of everybody's trips."""
+
     storm_s: float
     """How long new faults come."""
 
@@ -49,20 +69,4 @@ class WorldFrame(Protocol):
 
     def known_reservations(self, site: str) -> Sequence[Reservation]:
         """What a site has held, whoever owns it."""
-        ...
-
-    def crash_point_of(self, party: str) -> CrashPoint | None:
-        """Where the first life of ``party`` is to crash."""
-        ...
-
-    def crash_now(self, party: str) -> None:
-        """A crash point was reached."""
-        ...
-
-    def told(self, itinerary: Itinerary) -> None:
-        """A command ended well, and showed a user this."""
-        ...
-
-    def restart_later(self, party: Startable, delay_s: float) -> None:
-        """Start a party again after a while."""
         ...

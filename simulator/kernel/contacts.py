@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from gridtravel.simulator.kernel.event_log import Timekeeper
@@ -125,7 +126,7 @@ class ContactLog:
             | {*_within([s.ends_s for s in spans], from_s, until_s)}
         )
         longest_s = stretch_s = 0.0
-        for begins_s, ends_s in zip(edges, edges[1:], strict=False):
+        for begins_s, ends_s in pairwise(edges):
             middle_s = (begins_s + ends_s) / 2
             is_there = self._reaches(site, acceptors, middle_s)
             stretch_s = stretch_s + ends_s - begins_s if is_there else 0.0

@@ -13,13 +13,13 @@ from gridtravel.gridcore.booking.calendar_rules import CalendarRules
 from gridtravel.gridcore.booking.reservations import Begin, Reservation
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.timing.instants import Instant
-from gridtravel.gridcore.trips.registers import TripRegister, TripRegisters, Voter, check_voter
+from gridtravel.gridcore.trips.registers import TripRegister, Voter, check_voter
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.gridio.sites import trip_keeping as trip_keeping_module
 from gridtravel.gridio.sites.trip_participation import TripParticipant
 from gridtravel.gridio.sites.trip_voting import TravellersVoting
 from gridtravel.simulator.checks.begin_checkers import TOGETHER
-from gridtravel.simulator.checks.checkers import BOUNDED, RESOLVED
+from gridtravel.simulator.checks.checkers import RESOLVED
 from gridtravel.simulator.checks.site_ledger import EARLY
 from gridtravel.simulator.checks.trip_checkers import ATOMIC, LOGGED, SHOWN
 from gridtravel.simulator.grid.exhaustive import LAPTOP, SITES, one_trip
@@ -112,17 +112,6 @@ def _anybody_votes(
         check_voter(register, question, voter, site, now)
 
 
-def _first_binds_nobody(
-    self: TripRegisters, wanted: TripRegister, now: Instant, horizon_s: int
-) -> None:
-    """In place of ``TripRegisters.refuse``: another's hold under a trip's id is as good."""
-
-
-def _bounds_nobody(self: TripRegisters, voter: Voter) -> bool:
-    """In place of ``TripRegisters.may_ask_more``."""
-    return True
-
-
 def _withdraws_silently(self: TripParticipant, hold: Reservation) -> None:
     """In place of ``TripParticipant.note_withdrawn``."""
 
@@ -182,18 +171,6 @@ TRUST_ABLATIONS = [
         "whose word counts",
         rules=(ATOMIC, LOGGED, SHOWN, TOGETHER),
         patches={(trip_keeping_module, "check_voter"): _anybody_votes},
-        worlds=worlds_with_liars,
-    ),
-    Ablation(
-        "the first hold binds",
-        rules=(ATOMIC, LOGGED, SHOWN, TOGETHER),
-        patches={(TripRegisters, "refuse"): _first_binds_nobody},
-        worlds=worlds_with_liars,
-    ),
-    Ablation(
-        "no hold after a vote",
-        rules=(ATOMIC, LOGGED, SHOWN, TOGETHER),
-        patches={(TripRegisters, "_was_voted_on"): lambda self, key: False},
         worlds=worlds_with_liars,
     ),
     Ablation(
