@@ -55,6 +55,7 @@ def torture(
             worlds.advance(1)
     for result in summary.failures[:STORIES_MAX]:
         again = f"gurlab torture --seeds {result.seed} --sites {sites} --loss {loss}"
+        again += " --liars" if liars else ""
         tell_all(story(result, again))
     if as_json:
         print_json(seeds_as_json(summary))
