@@ -282,6 +282,9 @@ async def open_new_log(
         journals.discard(opened.trip_id)
         hint = "nothing was booked; make room on this computer, and book again"
         raise TripLogFailed(fault.message, hint=hint) from fault
+    except BaseException:
+        log.close()  # interrupted: whoever looks for the trip finds out how far it came
+        raise
     return log
 
 
