@@ -346,6 +346,8 @@ def _did_not_begin(world: CheckedWorld, books: TripBooks) -> bool:
     for site, each in books.legs:
         if not _was_booked(each):
             continue
+        if books.stages and lost_by_failure([(site, each)]):
+            continue  # let go as soon as its job could never start
         released_s = each.since(ReservationState.RELEASED)
         if released_s is None:
             return False
