@@ -67,8 +67,8 @@ bench: setup ## Measure speed and print each figure beside its target
 
 # Tests start hundreds of processes, which take a compiled module as it is instead of compiling it anew, also where
 # the surroundings say that none is to be written; and pytest keeps its own compiled tests.
-test unit component integration sim oracles oracles-update: export PYTHONDONTWRITEBYTECODE :=
-test unit component integration sim oracles oracles-update: export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
+test test-again unit component integration sim oracles oracles-update: export PYTHONDONTWRITEBYTECODE :=
+test test-again unit component integration sim oracles oracles-update: export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 
 # Many tests wait for real daemons, so more workers than processors pay. A file of tests stays with one worker, for
 # what its tests share; each worker has a grid of its own. The files come in their order, so that the long ones, with
@@ -78,6 +78,11 @@ WORKERS ?= 4
 .PHONY: test
 test: setup ## Run the whole test suite, in WORKERS=4 processes
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+.PHONY: test-again
+test-again: setup ## Run what failed in the last `make test` once more, alone; not if it was much
+	@$(BIN)/python tools/few_failures.py
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 .PHONY: test-systems
 test-systems: ## Install the real sshd, Slurm, Grid Engine and SPIN that tests meet (Debian, as root)

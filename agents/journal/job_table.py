@@ -205,22 +205,7 @@ class JobTable:
                 self.legs.apply(event)
             case JobAccepted():
                 self.legs.apply(event)
-                self.ids_given += 1
-                self.views[event.job_id] = JobView(
-                    job_id=event.job_id,
-                    site=self.site,
-                    owner=event.owner,
-                    spec=event.spec,
-                    state=JobState.QUEUED,
-                    submitted_at=event.at,
-                )
-                self._by_request[event.owner, event.spec.request_id] = event.job_id
-                if event.class_name:
-                    self.classes[event.job_id] = event.class_name
-                if event.spec.reservation_id:
-                    self.bound_reservations[event.job_id] = (event.spec.reservation_id,)
-                if event.spec.handover is not None:
-                    self.awaiting[event.job_id] = None
+                self._accept(event)
             case JobSpecChanged():
                 old = self.views[event.job_id]
                 self._by_request.pop((old.owner, old.spec.request_id), None)
@@ -252,17 +237,7 @@ class JobTable:
                     event.job_id, state=JobState.RUNNING, started_precise=event.started_precise
                 )
             case JobOver():
-                self._change(
-                    event.job_id,
-                    state=event.state,
-                    ended_at=event.at if event.ended_at is None else event.ended_at,
-                    exit_code=event.exit_code,
-                    reason=event.reason,
-                )
-                self._leave_nodes(event.job_id)
-                self.awaiting.pop(event.job_id, None)
-                self._over[event.job_id] = None
-                self._forget_oldest()
+                self._end(event)
             case JobOnFailedNode():
                 self.on_failed_node[event.job_id] = event
             case JobRequeued():
@@ -289,6 +264,37 @@ class JobTable:
                 self._bind(self.bound_jobs, event.reservation_id, event.job_ids)
             case JobBound():
                 self._bind(self.bound_reservations, event.job_id, event.reservation_ids)
+
+    def _accept(self, event: JobAccepted) -> None:
+        self.ids_given += 1
+        self.views[event.job_id] = JobView(
+            job_id=event.job_id,
+            site=self.site,
+            owner=event.owner,
+            spec=event.spec,
+            state=JobState.QUEUED,
+            submitted_at=event.at,
+        )
+        self._by_request[event.owner, event.spec.request_id] = event.job_id
+        if event.class_name:
+            self.classes[event.job_id] = event.class_name
+        if event.spec.reservation_id:
+            self.bound_reservations[event.job_id] = (event.spec.reservation_id,)
+        if event.spec.handover is not None:
+            self.awaiting[event.job_id] = None
+
+    def _end(self, event: JobOver) -> None:
+        self._change(
+            event.job_id,
+            state=event.state,
+            ended_at=event.at if event.ended_at is None else event.ended_at,
+            exit_code=event.exit_code,
+            reason=event.reason,
+        )
+        self._leave_nodes(event.job_id)
+        self.awaiting.pop(event.job_id, None)
+        self._over[event.job_id] = None
+        self._forget_oldest()
 
     def validate(self) -> None:
         """Assert what links the fields."""

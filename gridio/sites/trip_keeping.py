@@ -87,12 +87,12 @@ class TripAcceptor:
 
     async def vote(self, question: VoteQuestion, caller: Caller) -> AcceptorAnswer:
         """Answer one question; whatever the answer rests on is on the disk before it leaves."""
-        voter = voter_of(caller)
-        register = self.registers.register_for(question.instance)
-        site = self.registers.site
+        voter, site = voter_of(caller), self.registers.site
         try:
+            register = self.registers.register_for(question.instance)
             check_voter(register, question, voter, site, self._clock.now())
-        except (InputError, NotAuthorisedError) as fault:
+            self._check_room(register, question, voter)
+        except (InputError, NotAuthorisedError, UnavailableError) as fault:
             log.warning(
                 "%s on %s by %s refused: %s", question.phase, question.instance, voter.name, fault
             )
@@ -105,8 +105,6 @@ class TripAcceptor:
         old = self.registers.states.get(question.instance)
         state = old or self._new_state(register, question, voter)
         new, answer = answer_vote(state, question, site)
-        if new is not state and old is None and register is None:
-            self._check_room(voter)
         await self._record(new if new is not state else None).durable()
         if question.phase is not Phase.LEARN:
             log.info(
@@ -132,8 +130,14 @@ class TripAcceptor:
             instance=question.instance, keep_until=self._clock.now(), asked_by=voter.party
         )
 
-    def _check_room(self, voter: Voter) -> None:
-        if not self.registers.may_ask_more(voter):
+    def _check_room(
+        self, register: TripRegister | None, question: VoteQuestion, voter: Voter
+    ) -> None:
+        """Refuse what would be one thing too many to remember for a party that nobody here knows
+        of.
+        """
+        is_new = register is None and question.instance not in self.registers.states
+        if is_new and question.phase is not Phase.LEARN and not self.registers.may_ask_more(voter):
             raise UnavailableError(
                 f"{voter.party} has asked {self.registers.site} about too many unknown trips",
                 hint="ask again later",

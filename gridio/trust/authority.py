@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -217,6 +217,7 @@ class Authority:
         force: bool,
     ) -> Credential:
         identity = GridIdentity(grid=self.grid, role=role, name=name)
+        self._check_namesake(identity, now)
         key, is_new = _key_for(identity, out, force=force)
         certificate = build_certificate(
             self._signer,
@@ -243,6 +244,20 @@ class Authority:
         ):
             write_whole(out / file, content, mode=PUBLIC_FILE_MODE, replace=True)
         return credential
+
+    def _check_namesake(self, identity: GridIdentity, now: Instant) -> None:
+        """Refuse a manager the name of a site, and the reverse, while a certificate of that one is
+        valid. Trips name their parties by the name alone, so one could speak for the other.
+        """
+        other = {Role.SITE: Role.MANAGER, Role.MANAGER: Role.SITE}.get(identity.role)
+        if other is None:
+            return
+        namesake = replace(identity, role=other)
+        if any(each.subject == namesake.subject and each.not_after > now for each in self.issued()):
+            raise InputError(
+                f"{identity.name} is the name of a {other.word} of {self.grid}",
+                hint=f"choose another name for the {identity.role.word}",
+            )
 
     def _register(self, certificate: x509.Certificate, subject: str) -> None:
         """Append one line, before the certificate is handed out: what is not in the register was

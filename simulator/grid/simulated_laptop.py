@@ -142,8 +142,9 @@ class TripDisks:
         return journal
 
     def discard(self, trip_id: str) -> None:
-        """See ``TripJournals``."""
-        del self.disks[trip_id]
+        """See ``TripJournals``. What a process had open that is dead stays as it was."""
+        if self._open.pop(trip_id, None) is not None:
+            del self.disks[trip_id]
 
     def crash(self) -> None:
         """The process that had them open dies."""

@@ -56,7 +56,7 @@ def in_many_words(folder: DaemonFolder) -> None:
 def with_a_parent(folder: DaemonFolder) -> None:
     """A manager below another, on a port of its own."""
     port = free_ports(1)
-    folder.say("[manager]", f'listen = "0.0.0.0:{port}"\nstate = "deep/state"')
+    folder.say("[manager]", f'listen = "0.0.0.0:{port}"\nstate = "d/s"')
     folder.say("[parent]", f'name = "top"\nendpoint = "top.invalid:{port}"')
 
 

@@ -53,7 +53,12 @@ def site() -> Iterator[LoginSite]:
 async def _run(port: SitePort, name: str, script: str) -> JobView:
     """A job of the queue, to its end."""
     spec = JobSpec(
-        request_id=name, name=name, account="default", nodes=1, limit_s=60, script=script
+        request_id=name,
+        name=name,
+        account="default",
+        nodes=1,
+        limit_s=60,
+        script=f"#!/bin/sh\n{script}",
     )
     accepted = await port.submit(spec)
     assert isinstance(accepted, JobView), accepted
@@ -109,7 +114,8 @@ async def test_a_job_outlives_its_daemon_under_its_own_account(site: LoginSite) 
         account="default",
         nodes=1,
         limit_s=60,
-        script="while ! test -e go; do sleep 0.05; done; id -u; id -G; umask; echo fault >&2\n",
+        script="#!/bin/sh\nwhile ! test -e go; do sleep 0.05; done\n"
+        "id -u; id -G; umask; echo fault >&2\n",
     )
     view = await connection.site.submit(spec)
     assert isinstance(view, JobView), view
@@ -126,7 +132,10 @@ async def test_a_job_outlives_its_daemon_under_its_own_account(site: LoginSite) 
     assert (await _end_of(connection.site, area)).state is JobState.COMPLETED
     account = site.accounts["grace"]
     said = await _output(connection.site, view.job_id)
-    assert said.split() == [str(account.pw_uid), str(account.pw_gid), "0022"]
+    user, *groups, umask = said.split()
+    assert (user, groups[0], umask) == (str(account.pw_uid), str(account.pw_gid), "0022")
+    of_the_account = os.getgrouplist(account.pw_name, account.pw_gid)
+    assert sorted(map(int, groups)) == sorted(of_the_account)
     assert await _output(connection.site, view.job_id, "stderr") == "fault\n"
     assert await _get(connection.site, area, f"{area}.stdout") == said
     await connection.close()

@@ -57,7 +57,12 @@ def site() -> Iterator[LoginSite]:
 
 def _spec(name: str, script: str) -> JobSpec:
     return JobSpec(
-        request_id=name, name=name, account="default", nodes=1, limit_s=600, script=script
+        request_id=name,
+        name=name,
+        account="default",
+        nodes=1,
+        limit_s=600,
+        script=f"#!/bin/sh\n{script}",
     )
 
 

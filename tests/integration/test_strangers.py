@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridtravel.gridcore.booking.reservations import (
-    Decline,
-    DeclineRule,
-    ReservationRequest,
-    TripRef,
-)
+from gridtravel.agents.journal.events import AcceptorChanged
+from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, TripRef
 from gridtravel.gridcore.errors import GridError, InputError, NotAuthorisedError
-from gridtravel.gridcore.jobs.job import JobSpec
-from gridtravel.gridcore.ports import OutputChunk
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
-from gridtravel.gridcore.trips.trip_consensus import Ballot, Outcome, Phase, VoteQuestion
-from gridtravel.gridio.sites.connections import SiteConnection
+from gridtravel.gridcore.trips.trip_consensus import Phase, VoteQuestion
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.travel_agent.agent import TravelAgent
 from gridtravel.travel_agent.metajob_file.reader import parse_metajob
+from tests.support.attacks import TRIES, a_request, attacks, seized
 from tests.support.grid_world import NOBODY, GridWorld, metajob_text, until
 
 pytestmark = pytest.mark.integration
-
-
-async def one_chunk() -> AsyncIterator[OutputChunk]:
-    """A file of five bytes."""
-    yield OutputChunk(offset=0, content=b"mine!")
-
-
-async def read_all(items: AsyncIterator[object]) -> None:
-    """The end of a stream."""
-    async for _ in items:
-        continue
 
 
 async def a_booked_trip(grid: GridWorld) -> Itinerary:
@@ -48,67 +30,6 @@ async def a_booked_trip(grid: GridWorld) -> Itinerary:
     wish = parse_metajob(text, now=SystemClock().now(), zone=ZoneInfo("UTC"), form="toml").metajob
     async with grid.laptop("ada") as ada:
         return await ada.book(wish)
-
-
-def a_request(trip: Itinerary, **changes: object) -> ReservationRequest:
-    """What somebody else would ask for."""
-    assert trip.start is not None
-    assert trip.end is not None
-    wanted: dict[str, object] = {
-        "request_id": f"stranger.{trip.trip_id}",
-        "account": "default",
-        "nodes_min": 1,
-        "nodes_max": 1,
-        "duration_s": 60,
-        "earliest_start": trip.start + 3600,
-        "latest_end": trip.end + 7200,
-    }
-    return ReservationRequest(**(wanted | changes))  # type: ignore[arg-type]
-
-
-def a_job(trip: Itinerary, reservation_id: str) -> JobSpec:
-    """A job that wants to run in somebody else's reservation."""
-    return JobSpec(
-        request_id=f"stranger.{trip.trip_id}.job",
-        name="stranger",
-        account="default",
-        nodes=1,
-        limit_s=60,
-        argv=("/bin/true",),
-        reservation_id=reservation_id,
-    )
-
-
-Try = Callable[[SiteConnection, Itinerary, str, str], Awaitable[object]]
-
-TRIES: dict[str, Try] = {
-    "commit": lambda at, trip, kept, job: at.calendar.commit(kept),
-    "release": lambda at, trip, kept, job: at.calendar.release(kept),
-    "amend": lambda at, trip, kept, job: at.calendar.amend(kept, a_request(trip)),
-    "replace": lambda at, trip, kept, job: at.calendar.reserve(
-        a_request(trip, replaces=kept), ttl_s=30
-    ),
-    "replace at once": lambda at, trip, kept, job: at.site.set_reservation(
-        a_request(trip, replaces=kept), is_dry_run=False
-    ),
-    "bind": lambda at, trip, kept, job: at.site.bind(kept, [job]),
-    "unbind": lambda at, trip, kept, job: at.site.unbind(kept, [job]),
-    "bind the job": lambda at, trip, kept, job: at.site.bind_job(job, [kept]),
-    "unbind the job": lambda at, trip, kept, job: at.site.unbind_job(job, [kept]),
-    "submit into it": lambda at, trip, kept, job: at.site.submit(a_job(trip, kept)),
-    "cancel the job": lambda at, trip, kept, job: at.site.cancel_job(job),
-    "watch the job": lambda at, trip, kept, job: read_all(at.site.watch_job(job)),
-    "follow the job": lambda at, trip, kept, job: read_all(at.site.follow_output(job, "stdout", 0)),
-    "ask why": lambda at, trip, kept, job: at.site.query("why", {"job": job}),
-    "list files": lambda at, trip, kept, job: at.site.list_files(kept, "", with_checksums=False),
-    "get a file": lambda at, trip, kept, job: read_all(at.site.get_file(kept, "file", 0)),
-    "put a file": lambda at, trip, kept, job: at.site.put_file(
-        kept, "file", one_chunk(), mode=0o600, sha256=""
-    ),
-    "charge another": lambda at, trip, kept, job: at.calendar.reserve(
-        a_request(trip, account="ada"), ttl_s=30
-    ),
-}
 
 
 @pytest.mark.parametrize("stranger", ["grace", NOBODY])
@@ -202,32 +123,18 @@ async def a_trip_over_three_sites(grid: GridWorld, agent: TravelAgent) -> Itiner
     return await agent.book(wish)
 
 
-def attacks(trip: TripRef) -> dict[str, VoteQuestion]:
-    """What once cancelled, tore or froze a trip, from anybody who knew its id."""
-    lowest, highest = Ballot(1, "beta:mine:1"), Ballot(1_000_000, "beta:mine:1")
+def all_are_ready(grid: GridWorld, trip: TripRef) -> bool:
+    """Whether the sites have nothing more to say to each other of a trip that was just booked."""
+    wanted = {trip.readiness(each.leg) for each in trip.legs}
+    return all(
+        wanted <= {event.state.instance for _, event in grid.records(site) if is_vote(event)}
+        for site in SITES
+    )
 
-    def say(
-        question: str, phase: Phase, outcome: Outcome | None = None, ballot: Ballot | None = None
-    ) -> VoteQuestion:
-        return VoteQuestion(
-            instance=question, phase=phase, outcome=outcome, ballot=ballot or Ballot(0)
-        )
 
-    commit, abort = Outcome.COMMIT, Outcome.ABORT
-    return {
-        "cancel it": say(trip.cancellation, Phase.ACCEPT, commit),
-        "tear it": say(trip.cancellation, Phase.ACCEPT, abort, Ballot(2, "beta:mine:1")),
-        "freeze it": say(trip.instance, Phase.PREPARE, ballot=highest),
-        "freeze its cancellation": say(trip.cancellation, Phase.PREPARE, ballot=highest),
-        "abort it": say(trip.instance, Phase.ACCEPT, abort, lowest),
-        "commit it": say(trip.instance, Phase.ACCEPT, commit),
-        "have it aborted": say(trip.instance, Phase.SETTLE, abort),
-        "have it cancelled": say(trip.cancellation, Phase.SETTLE, commit),
-        "call a leg ready": say(trip.readiness(trip.leg), Phase.ACCEPT, commit),
-        "call a leg late": say(trip.readiness(trip.leg), Phase.SETTLE, abort),
-        "look": say(trip.instance, Phase.LEARN),
-        "say nothing": say("trip", Phase.LEARN),
-    }
+def is_vote(event: object) -> bool:
+    """Something that was accepted, in a site's journal."""
+    return isinstance(event, AcceptorChanged) and event.state.vote is not None
 
 
 @pytest.mark.parametrize("stranger", ["grace", NOBODY])
@@ -240,14 +147,18 @@ async def test_who_knows_a_trips_id_has_no_say_in_it(grid: GridWorld, stranger: 
         trip = await a_trip_over_three_sites(grid, ada)
         (kept,) = grid.live("alpha", trip.trip_id)
         assert kept.request.trip is not None
+        known = kept.request.trip
+        until(lambda: all_are_ready(grid, known), "every site has heard that each leg is ready")
         before = grid.sizes()
         answers: dict[tuple[str, str], object] = {}
         async with grid.laptop(stranger) as agent:
             for site in SITES:
                 at = agent.connection(f"{site}-machine")
-                for name, attack in attacks(kept.request.trip).items():
-                    with pytest.raises((NotAuthorisedError, InputError)):
+                for name, attack in attacks(known).items():
+                    with pytest.raises(NotAuthorisedError):
                         answers[site, name] = await at.calendar.vote(attack)
+                with pytest.raises(InputError):
+                    await at.calendar.vote(VoteQuestion(instance="trip", phase=Phase.LEARN))
         assert not answers
         assert grid.sizes() == before
         assert (await ada.status(trip.trip_id)).itinerary.state is TripState.BOOKED
@@ -265,11 +176,9 @@ async def test_a_trip_belongs_to_whoever_held_it_first(grid: GridWorld) -> None:
         (kept,) = grid.live("alpha", trip.trip_id)
         known = kept.request.trip
         assert known is not None
-        later = replace(known, attempt=9, nonce="grace")
         other = replace(known, participants=known.participants[:2])
-        for who, named in ((grace, known), (grace, later), (ada, other)):
-            named_so = f"mine.{named.attempt}.{len(named.participants)}"
-            asked = replace(a_request(trip, request_id=named_so), trip=named)
+        described = replace(a_request(trip, request_id="other"), trip=other)
+        for who, asked in (*((grace, each) for each in seized(trip, known)), (ada, described)):
             answer = await who.connection("alpha-machine").calendar.reserve(asked, ttl_s=30)
             assert isinstance(answer, Decline), answer
             assert answer.rule is DeclineRule.TRIP

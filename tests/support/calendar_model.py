@@ -131,6 +131,23 @@ class CalendarModel:
         found = self.starts(request, soonest, latest_end, old_id)
         return [one for one in found if one.nodes >= request.nodes_min]
 
+    def given_back(self, request: ReservationRequest, now: int, old_id: str) -> Found:
+        """What a change leaves of an entry that needs nothing beside it. It is granted also where
+        the same from anybody else would not be: beyond the horizon, or where nodes have failed.
+        """
+        old = self.entries[old_id]
+        end = old.start + request.duration_s
+        assert request.earliest_start <= old.start, "only what lies within the old one"
+        assert end <= min(old.start + old.request.duration_s, request.latest_end)
+        assert now < end
+        (only,) = (each for each in self.fitting(request) if each.name == old.resource_class)
+        price = self.tariff.unit_price_millicredits(only.name, 0, request.duration_s)
+        nodes = min(old.nodes, request.nodes_max)
+        if request.budget_millicredits is not None and price:
+            nodes = min(nodes, request.budget_millicredits // price)
+        assert nodes >= request.nodes_min
+        return Found(old.start, price, nodes, nodes, only.name)
+
     def refusal(
         self, request: ReservationRequest, now: int, lead_s: int, old_id: str | None
     ) -> tuple[DeclineRule, int | None, int]:

@@ -142,6 +142,8 @@ class CalendarWorld(RuleBasedStateMachine):
             return
         lead_s = 0 if ttl_s is None else RULES.lead_s
         possible = self.model.possible(request, self.now, lead_s, old_id)
+        if not possible and old_id is not None and not isinstance(answer, Decline):
+            possible = [self.model.given_back(request, self.now, old_id)]
         if not possible:
             assert events == ()
             self.check_refusal(answer, request, lead_s, old_id)

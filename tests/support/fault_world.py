@@ -211,8 +211,9 @@ class FaultWorld:
         return journal
 
     def discard(self, trip_id: str) -> None:
-        """The new trip is forgotten."""
-        del self.disks[trip_id]
+        """The new trip is forgotten, unless the laptop is dead."""
+        if not self.is_dead:
+            del self.disks[trip_id]
 
     def _on_write(self, stage: WriteStage, records: Sequence[Record]) -> None:
         self.writes += stage is WriteStage.BEFORE

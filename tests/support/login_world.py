@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import grp
 import os
 import pwd
 import select
@@ -36,6 +37,8 @@ USERS: Final = ("ada", "grace")
 SITE: Final = "lab"
 SERVICE_UMASK: Final = 0o077
 """As deploy/systemd sets it."""
+SOCKET_GROUP: Final = grp.getgrgid(100).gr_name
+"""Whose members may use the site's local socket; on every Debian it is ``users``."""
 MISSING: Final = (
     "NOT TESTED: jobs under accounts of their own, run_as = 'login'."
     " It takes root, and useradd and userdel (Debian: apt install passwd)"
@@ -44,13 +47,17 @@ MISSING: Final = (
 
 @contextmanager
 def two_accounts() -> Iterator[dict[str, pwd.struct_passwd]]:
-    """An account for each user; the test is skipped, loudly, where none can be made."""
+    """An account for each user, a member of ``SOCKET_GROUP`` that may log in by a key; the test is
+    skipped, loudly, where none can be made.
+    """
     if os.geteuid() != 0 or not shutil.which("useradd") or not shutil.which("userdel"):
         pytest.skip(MISSING)
     names = {user: f"grid{os.getpid()}{user[0]}" for user in USERS}
     try:
         for name in names.values():
             command = ["useradd", "--no-create-home", "--no-log-init", "--user-group"]
+            # "*": no password is right, and sshd does not take the account for a locked one.
+            command += ["--groups", SOCKET_GROUP, "--password", "*"]
             with _alone_with_accounts():
                 done = subprocess.run(
                     [*command, "--home-dir", "/nonexistent", "--shell", "/bin/sh", name],
@@ -99,6 +106,11 @@ class LoginSite:
         return self.root / "site" / "state"
 
     @property
+    def socket(self) -> Path:
+        """Where members of ``SOCKET_GROUP`` reach it on its own machine."""
+        return self.state / "agent.sock"
+
+    @property
     def log(self) -> str:
         """What the daemon said."""
         return (self.root / "log").read_text()
@@ -119,6 +131,7 @@ class LoginSite:
         write_grid_map(self.root / "site" / "grid-mapfile", GridMap(entries))
         self.config.write_text(
             f'[site]\nname = "{SITE}"\nlisten = "127.0.0.1:0"\n'
+            f'socket_group = "{SOCKET_GROUP}"\n'
             '[[classes]]\nname = "node"\nnodes = 4\n[queue]\nkill_grace_s = 1\n'
         )
 
@@ -152,14 +165,21 @@ class LoginSite:
         """A user's connection."""
         return GrpcSite(self.endpoint, self.credentials[user], site=SITE)
 
-    def gur(self, user: str, *words: str) -> Said:
-        """A command on a user's laptop."""
+    def machines(self, user: str) -> Path:
+        """The list of machines on a user's laptop."""
         home = self.root / user
         (home / "sites.toml").write_text(
             f'credential = "{home / "credential"}"\ntime_zone = "UTC"\n'
             f'[machines.{SITE}]\nsite = "{SITE}"\nendpoint = "{self.endpoint}"\n'
         )
-        own = {"GUR_CONFIG": str(home / "sites.toml"), "GUR_STATE": str(home / "state")}
+        return home / "sites.toml"
+
+    def gur(self, user: str, *words: str) -> Said:
+        """A command on a user's laptop."""
+        own = {
+            "GUR_CONFIG": str(self.machines(user)),
+            "GUR_STATE": str(self.root / user / "state"),
+        }
         return _run(
             [sys.executable, "-m", "gridtravel.travel_agent.cli.main", *words],
             {**os.environ, **own},

@@ -196,6 +196,25 @@ def test_names_that_could_be_read_as_another_are_refused(tmp_path: Path, name: s
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("first", ["site", "manager"])
+def test_no_manager_has_the_name_of_a_site(tmp_path: Path, first: str) -> None:
+    """A trip names its parties by the name alone, so a namesake could vote for one. The same again
+    is a renewal; the name is free when the last certificate is over; users are no parties.
+    """
+    authority = an_authority(tmp_path)
+    issue = {"site": authority.issue_site, "manager": authority.issue_manager}
+    second = "manager" if first == "site" else "site"
+    for _ in range(2):
+        last = issue[first]("north", tmp_path / first, NOW, hosts=["localhost"])
+    with pytest.raises(InputError, match=f"north is the name of a {first}"):
+        issue[second]("north", tmp_path / second, NOW, hosts=["localhost"])
+    assert not (tmp_path / second).exists()
+    authority.issue_user("north", tmp_path / "user", NOW)
+    issue[second]("south", tmp_path / second, NOW, hosts=["localhost"])
+    after = last.not_after
+    issue[second]("north", tmp_path / "later", after, hosts=["localhost"])
+
+
 @pytest.mark.parametrize("host", ["", "*.example.org", "a b", "http://x", "x:1", "256.1.1.1", "."])
 def test_hosts_that_are_none_are_refused(tmp_path: Path, host: str) -> None:
     """A host is a plain name or an address: no wildcard, port, URL or mistyped address."""

@@ -369,7 +369,7 @@ def test_rule_of_a_newer_site() -> None:
 def test_what_cannot_be_sent(request_: ReservationRequest, field: str) -> None:
     """A value that no message can hold is the caller's mistake, by the name of its field."""
     with pytest.raises(InputError, match=field):
-        PORT_VERBS["reserve"].words.message(call(CalendarPort.reserve, request_, ttl_s=1))
+        PORT_VERBS["reserve"].words.message(call(CalendarPort.reserve, request_, ttl_s=1, job=None))
 
 
 @pytest.mark.parametrize("content", ["", "{", "NaN", "[" * 100_000])

@@ -14,9 +14,16 @@ from gridtravel.gridcore.booking.reservations import (
     Reservation,
     ReservationRequest,
     ReservationState,
+    TripLeg,
+    TripRef,
 )
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import NotAuthorisedError
+from gridtravel.gridcore.trips.trip_consensus import Ballot, Outcome, Phase, VoteQuestion
+from gridtravel.gridio.rpc.server.peers import Peer, map_caller
+from gridtravel.gridio.trust.gridmap import GridMap, GridMapEntry
+from gridtravel.gridio.trust.identity import Role as GridRole
+from tests.support.cards import an_acceptor
 from tests.support.maintenance_world import MaintenanceWorld, a_wish
 
 NORTH = Caller(subject="/O=grid/OU=managers/CN=north", role=Role.MANAGER)
@@ -102,3 +109,62 @@ async def test_a_manager_cannot_ask_as_another(tmp_path: Path) -> None:
         stranger = "/O=grid/OU=users/CN=eve"
         with pytest.raises(NotAuthorisedError, match="mapped to no account"):
             await south.reserve(wish("eve", beneficiary=stranger, via=("south",)), ttl_s=60)
+
+
+TRIP = TripRef(
+    trip_id="trip-1",
+    leg="through-north",
+    participants=("lab", "b", "north"),
+    acceptors=(an_acceptor("lab"), an_acceptor("b")),
+    legs=(
+        TripLeg(leg="through-north", site="lab", start=2_000),
+        TripLeg(leg="other", site="b", start=2_000),
+    ),
+    ends_at=2_060,
+)
+
+
+def a_ballot(
+    question: str, phase: Phase, outcome: Outcome | None = None, ballot: Ballot | None = None
+) -> VoteQuestion:
+    """One message about the trip."""
+    return VoteQuestion(instance=question, phase=phase, outcome=outcome, ballot=ballot or Ballot(0))
+
+
+BALLOTS = {
+    "commit": a_ballot(TRIP.instance, Phase.ACCEPT, Outcome.COMMIT),
+    "cancel": a_ballot(TRIP.cancellation, Phase.ACCEPT, Outcome.COMMIT),
+    "ready, for the site": a_ballot(TRIP.readiness("through-north"), Phase.ACCEPT, Outcome.COMMIT),
+    "ready, for another": a_ballot(TRIP.readiness("other"), Phase.ACCEPT, Outcome.COMMIT),
+    "promise": a_ballot(TRIP.instance, Phase.PREPARE, ballot=Ballot(1, "north:run:1")),
+    "as an acceptor": a_ballot(TRIP.instance, Phase.PREPARE, ballot=Ballot(1, "b:run:1")),
+    "abort": a_ballot(TRIP.instance, Phase.ACCEPT, Outcome.ABORT, Ballot(1, "north:run:1")),
+    "it runs": a_ballot(TRIP.cancellation, Phase.ACCEPT, Outcome.ABORT, Ballot(1, "north:run:1")),
+}
+
+
+@pytest.mark.parametrize("accounts", [(), ("ada", "physics")])
+async def test_a_manager_has_nobodys_ballot(tmp_path: Path, accounts: tuple[str, ...]) -> None:
+    """A manager that the grid-mapfile trusts has held ada's leg for her, and is a participant of
+    her trip. The trip is hers all the same: no ballot of hers, of a leg or of an acceptor is the
+    manager's, and what it tries leaves nothing. She has hers though she has never been here.
+    """
+    grid_map = GridMap(
+        [GridMapEntry(subject=NORTH.subject, accounts=accounts, role=GridRole.MANAGER)]
+    )
+    trusted = map_caller(Peer(subject=NORTH.subject), grid_map)
+    assert trusted.role is Role.MANAGER
+    async with a_site(tmp_path) as world:
+        north = world.agent.calendar_port(trusted)
+        held = await north.reserve(wish("leg", trip=TRIP), ttl_s=60)
+        assert isinstance(held, Reservation), held
+        votes = world.agent.trips.registers
+        assert votes.registers[TRIP.instance].owner == "ada"
+        for ballot in BALLOTS.values():
+            with pytest.raises(NotAuthorisedError):
+                await north.vote(ballot)
+        assert votes.states == {}
+        ada = world.agent.calendar_port(Caller(subject=ADA, login="ada", accounts=("ada",)))
+        assert (await ada.vote(BALLOTS["commit"])).is_granted
+        heard = await north.vote(a_ballot(TRIP.instance, Phase.LEARN))
+        assert heard.vote is not None, "a participant may learn"

@@ -6,6 +6,7 @@ stands is ``folders``' business.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
@@ -282,6 +283,10 @@ async def open_new_log(
         journals.discard(opened.trip_id)
         hint = "nothing was booked; make room on this computer, and book again"
         raise TripLogFailed(fault.message, hint=hint) from fault
+    except asyncio.CancelledError:
+        log.close()
+        journals.discard(opened.trip_id)  # interrupted before anybody was asked for anything
+        raise
     return log
 
 
