@@ -241,7 +241,7 @@ def interruptions(story: GurStory) -> None:
     for verb, name, task in (
         ("reserve", "asked", COPY),
         ("commit", "decided", COPY),
-        ("put_file", "committed", with_files),
+        ("put_file", "sending", with_files),
     ):
         with cut_off(story.scene, verb):
             story.gur("book", story.wish(name, {"alpha": 1, "beta": 1}, task=task))
@@ -250,7 +250,8 @@ def interruptions(story: GurStory) -> None:
     with cut_off(story.scene, "commit"):
         story.gur("amend", "decided", "--nodes", "2", "--duration", "10m")
     story.gur("resume", "decided")
-    for name in ("asked", "decided", "committed"):
+    story.gur("resume", "decided")
+    for name in ("asked", "decided", "sending"):
         story.gur("cancel", name)
 
 
