@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,7 @@ def test_records_of_last_release(whose: str) -> None:
 
 def test_far_files_of_last_release() -> None:
     """The same for what the last release wrote down at sites without an agent."""
+    readers: dict[str, tuple[Callable[[Any], str], Callable[[Sequence[bytes]], list[Any]]]]
     readers = {"far wish": (far_book.to_line, _wishes), "far job": (job_files.to_line, _jobs)}
     for what, (to_line, read) in readers.items():
         rows = [body for _, body in kept(what, LAST_RELEASE)]
