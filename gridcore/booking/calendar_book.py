@@ -34,6 +34,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.booking.slot_keeping import SlotKeeper
 from gridtravel.gridcore.booking.summaries import CalendarVersion
+from gridtravel.gridcore.booking.tombstones import RequestTombstones
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 from gridtravel.gridcore.capacity.whole_slots import SlotRule
 from gridtravel.gridcore.errors import (
@@ -92,7 +93,7 @@ class CalendarBook:
         self.finished_at: dict[str, Instant] = {}
         """When each finished reservation ended its life; the keys are exactly the finished entries.
         """
-        self.tombstoned: dict[tuple[str, str], Instant] = {}
+        self.tombstoned = RequestTombstones()
         """(owner, request id) released before it was seen."""
         self._by_request: dict[tuple[str, str], tuple[str, ReservationRequest]] = {}
         """(owner, request id) -> the reservation it booked or amended, and the request as it was.
@@ -413,7 +414,7 @@ class CalendarBook:
         key = (event.owner, event.request_id)
         if key in self.tombstoned or key in self._by_request:
             raise ConflictError(f"request {event.request_id} is known already", hint=REPORT_IT)
-        self.tombstoned[key] = event.at
+        self.tombstoned.add(key, event.at)
         heapq.heappush(self._tombstones, event.at)
 
     def _forget(self, before: Instant) -> None:
@@ -423,8 +424,7 @@ class CalendarBook:
             del self.finished_at[reservation_id]
         for key in [key for key, (found, _) in self._by_request.items() if found in gone]:
             del self._by_request[key]
-        for key in [key for key, at in self.tombstoned.items() if at < before]:
-            del self.tombstoned[key]
+        self.tombstoned.forget(before)
         while self._tombstones and self._tombstones[0] < before:
             heapq.heappop(self._tombstones)
 

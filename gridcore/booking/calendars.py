@@ -179,6 +179,7 @@ class Calendar(CalendarBook):
             return self.decide_release(known.reservation_id, by, now)
         if (by, request_id) in self.tombstoned:
             return ()
+        self.tombstoned.check_room(by)
         return (RequestTombstoned(owner=by, request_id=request_id, at=now),)
 
     def decide_amend(

@@ -177,6 +177,7 @@ class CompositeCalendar(CompositeBook):
             return self.decide_release(known.amends or known.group_id, by, now)
         if (by, request_id) in self.tombstoned:
             return ()
+        self.tombstoned.check_room(by)
         return (RequestTombstoned(owner=by, request_id=request_id, at=now),)
 
     def decide_sweep(self, now: Instant) -> tuple[BookEvent, ...]:

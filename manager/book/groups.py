@@ -29,6 +29,7 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationRequest,
     ReservationState,
 )
+from gridtravel.gridcore.booking.tombstones import RequestTombstones
 from gridtravel.gridcore.errors import REPORT_IT, ConflictError, NotAuthorisedError, NotFoundError
 from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridcore.timing.instants import Instant
@@ -90,7 +91,7 @@ class CompositeBook:
         """(child, request id) -> what the child must still be told to undo."""
         self.finished_at: dict[str, Instant] = {}
         """When each finished group ended; the keys are exactly the finished groups."""
-        self.tombstoned: dict[tuple[str, str], Instant] = {}
+        self.tombstoned = RequestTombstones()
         """(owner, request id) released before anything was booked for it."""
         self._by_request: dict[tuple[str, str], tuple[str, ReservationRequest]] = {}
         """(owner, request id) -> the group it booked or amended, and the request as it was."""
@@ -318,7 +319,7 @@ class CompositeBook:
         key = (event.owner, event.request_id)
         if key in self.tombstoned or key in self._by_request:
             raise ConflictError(f"request {event.request_id} is known already", hint=REPORT_IT)
-        self.tombstoned[key] = event.at
+        self.tombstoned.add(key, event.at)
 
     def _forget(self, before: Instant) -> None:
         gone = [group_id for group_id, at in self.finished_at.items() if at < before]
@@ -328,8 +329,7 @@ class CompositeBook:
         forgotten = dict.fromkeys(gone)
         for key in [key for key, found in self._by_request.items() if found[0] in forgotten]:
             del self._by_request[key]
-        for key in [key for key, at in self.tombstoned.items() if at < before]:
-            del self.tombstoned[key]
+        self.tombstoned.forget(before)
 
 
 def _number_of(group_id: str) -> int:

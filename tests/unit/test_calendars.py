@@ -132,7 +132,7 @@ def test_tombstones_are_forgotten_in_the_end() -> None:
     assert calendar.find_request("ada", "request-2") is None
     assert calendar.oldest_tombstone() == 11
     carry_out(calendar, calendar.decide_sweep(112))
-    assert (calendar.tombstoned, calendar.oldest_tombstone()) == ({}, None)
+    assert (dict(calendar.tombstoned), calendar.oldest_tombstone()) == ({}, None)
     assert calendar.reservations == {}
     assert book(calendar, a_request(start=200), 112).reservation_id == "lab.3"
 
