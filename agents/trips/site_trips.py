@@ -85,6 +85,10 @@ class SiteTrips:
         self.registers = TripRegisters(calendar.site)
         self.runs: dict[str, str] = {}
         """Leg -> the attempt in which it is known to run."""
+        self.being_written: set[str] = set()
+        """Of these legs it is known, and not on the disk yet: what begins now and is not known
+        after a crash would be let go while the others run.
+        """
         self._news = asyncio.Event()
         """Set, and replaced, when something has changed that a leg waits for."""
         proposers = Proposers(calendar.site, calendar.epoch)
@@ -179,9 +183,10 @@ class SiteTrips:
         if leg is None or leg.state is not ReservationState.COMMITTED:
             return False
         trip = leg.request.trip
-        if trip is None or not trip.acceptors or self.runs.get(reservation_id) == trip.instance:
+        if trip is None or not trip.acceptors:
             return True
-        return None
+        is_known = self.runs.get(reservation_id) == trip.instance
+        return True if is_known and reservation_id not in self.being_written else None
 
     async def begins(self, reservation_id: str) -> bool:
         """The same, when it is known."""
@@ -272,4 +277,7 @@ class _Legs:
         leg = self.leg(reservation_id)
         if leg is not None and leg.request.trip is not None:
             runs = LegRuns(reservation_id=reservation_id, instance=leg.request.trip.instance)
+            self._trips.being_written.add(reservation_id)
             await self._record([runs]).durable()
+            self._trips.being_written.discard(reservation_id)
+            self._trips.tell()

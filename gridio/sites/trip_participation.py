@@ -332,7 +332,9 @@ class TripParticipant:
                 del self._unready[reservation_id]
             elif self._book.is_ready(reservation_id):
                 del self._unready[reservation_id]
-                self._background.start(f"ready {reservation_id}", partial(self._say_ready, leg))
+                # Of this attempt: the leg may just be saying so for the one that a change replaced.
+                name = f"ready {_trip(leg).instance} {reservation_id}"
+                self._background.start(name, partial(self._say_ready, leg))
 
     async def _say_ready(self, leg: Reservation) -> None:
         """Have the acceptors remember that a leg is ready."""

@@ -107,6 +107,19 @@ class CheckedWorld(Protocol):
         """From this second on everybody who comes back was back, and nothing more went wrong."""
         ...
 
+    @property
+    def liars(self) -> frozenset[str]:
+        """Names of the sites and laptops that lie."""
+        ...
+
+    def why_unheard(
+        self, site: str, acceptors: Sequence[str], from_s: float, until_s: float
+    ) -> str:
+        """Why ``site`` may not have learned an outcome from ``acceptors`` between these seconds, by
+        what really happened in the world; empty: it should have.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineUse:
@@ -184,6 +197,10 @@ class LivingWorld(CheckedWorld, Protocol):
     @property
     def laptops(self) -> Mapping[str, LivingLaptop]:
         """By name."""
+        ...
+
+    def was_away(self, site: str, from_s: float, until_s: float) -> bool:
+        """True when a site did nothing at some moment between these seconds."""
         ...
 
     @property

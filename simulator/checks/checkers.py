@@ -7,10 +7,12 @@ each job when it is launched; ``trip_checkers`` looks at trips as wholes. A brok
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridcore.trips.registers import REGISTERS_MAX, STRANGE_VOTES_MAX
 from gridtravel.gridio.sites.publishing import HEARTBEAT_S
 from gridtravel.simulator.checks.site_ledger import COMMITTED, EARLY, HELD, OVER_COMMITTED
 from gridtravel.simulator.checks.trip_checkers import check_logs, check_status, check_trips
@@ -18,9 +20,15 @@ from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
 
 if TYPE_CHECKING:
     from gridtravel.simulator.checks.checked_world import LivingSite, LivingWorld
+    from gridtravel.simulator.checks.site_ledger import Promise
 
 REPLAYED: Final = "the journal replays to the live state"
 RESOLVED: Final = "every hold ends"
+HOLD_TTL_MOST_S: Final = 60
+"""No traveller of these worlds asks for a longer lifetime of a hold."""
+DOUBT_SLACK_S: Final = 60.0
+"""For a round of questions that is under way when a doubt's time is over."""
+BOUNDED: Final = "what one caller can leave behind has a bound"
 CONVERGED: Final = "shadows converge"
 
 
@@ -37,7 +45,7 @@ class QuietWorld:
 async def check_quiet(world: LivingWorld) -> QuietWorld:
     """Storm and commands are over, no job of a trip has to have run yet."""
     doubt_longest_s = 0.0
-    for site in world.sites.values():
+    for site in honest_sites(world):
         doubt_longest_s = max(doubt_longest_s, _check_holds(world, site))
         check_replay(world, site)
     outcomes = check_trips(world, is_final=False)
@@ -48,8 +56,10 @@ async def check_quiet(world: LivingWorld) -> QuietWorld:
 
 def check_travelled(world: LivingWorld) -> None:
     """Every reservation's time is over."""
-    for site in world.sites.values():
+    for site in honest_sites(world):
         check_replay(world, site)
+        _check_ends(world, site)
+        _check_bounds(world, site)
         _check_machine(world, site)
     for watcher in world.watchers:
         since_s = world.loop.time() - (watcher.agreed_at or 0.0)
@@ -60,6 +70,49 @@ def check_travelled(world: LivingWorld) -> None:
     check_trips(world, is_final=True)
 
 
+def honest_sites(world: LivingWorld) -> list[LivingSite]:
+    """Those of which anything is promised."""
+    return [site for name, site in world.sites.items() if name not in world.liars]
+
+
+def _check_ends(world: LivingWorld, site: LivingSite) -> None:
+    """The room of every hold has come back, whoever's it was."""
+    for key, promise in site.ledger.promises.items():
+        if promise.state is HELD:
+            world.event_log.broken(RESOLVED, f"{site.name}: {key} is held for ever", site.name, key)
+        ended_s, begun_s = promise.ended_at, promise.since(HELD)
+        if ended_s is None or begun_s is None:
+            continue
+        assert site.agent is not None, "it is back"
+        rules = site.agent.calendar.rules
+        ttl_s = min(rules.hold_ttl_max_s, HOLD_TTL_MOST_S)
+        longest_s = ttl_s + rules.doubt_max_s + DOUBT_SLACK_S
+        if ended_s - begun_s > longest_s and not world.was_away(site.name, begun_s, ended_s):
+            world.event_log.broken(
+                RESOLVED,
+                f"{site.name}: {key} was in doubt for {ended_s - begun_s:.0f} s",
+                site.name,
+                key,
+            )
+
+
+def _check_bounds(world: LivingWorld, site: LivingSite) -> None:
+    """Nobody has more on record at a site than its limits say."""
+    assert site.agent is not None, "it is back"
+    registers = site.agent.trips.registers
+    owned = Counter(each.owner for each in registers.registers.values())
+    strange = Counter(each.asked_by for each in registers.states.values() if each.asked_by)
+    for what, counts, most in (
+        ("registers", owned, REGISTERS_MAX),
+        ("votes on unknown trips", strange, STRANGE_VOTES_MAX),
+    ):
+        for who, count in counts.items():
+            if count > most:
+                world.event_log.broken(
+                    BOUNDED, f"{site.name}: {count} {what} of {who}, {most} at most", site.name
+                )
+
+
 def _check_holds(world: LivingWorld, site: LivingSite) -> float:
     """Nobody is left in doubt; how long it took at the most."""
     longest_s = 0.0
@@ -67,12 +120,21 @@ def _check_holds(world: LivingWorld, site: LivingSite) -> float:
         begun, ended = promise.since(HELD), promise.ended_at
         if begun is None:
             continue
-        if ended is None:
+        if ended is None and _may_stay_in_doubt(world, promise):
+            world.event_log.counts["holds of liars still in doubt"] += 1
+        elif ended is None:
             key = promise.reservation.reservation_id
             world.event_log.broken(RESOLVED, f"{site.name}: {key} is still held", site.name, key)
         else:
             longest_s = max(longest_s, ended - begun)
     return longest_s
+
+
+def _may_stay_in_doubt(world: LivingWorld, promise: Promise) -> bool:
+    """A liar's own hold, or one of a trip that a liar keeps, is in doubt until the site's limit."""
+    trip = promise.reservation.request.trip
+    keepers = {each.site for each in trip.acceptors} if trip is not None else set()
+    return promise.reservation.owner in world.liars or bool(keepers & world.liars)
 
 
 def check_replay(world: LivingWorld, site: LivingSite) -> None:

@@ -11,13 +11,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gridtravel.agents.journal.events import CODEC, JobAccepted, JobOver, JobRunning, JobStarting
+from gridtravel.agents.journal.events import (
+    CODEC,
+    JobAccepted,
+    JobOver,
+    JobRunning,
+    JobStarting,
+    LegRuns,
+)
 from gridtravel.gridcore.booking.calendar_events import (
     ReservationChanged,
     ReservationGranted,
     ReservationMoved,
 )
-from gridtravel.gridcore.booking.reservations import Reservation, ReservationState, next_state
+from gridtravel.gridcore.booking.reservations import (
+    Reservation,
+    ReservationEvent,
+    ReservationState,
+    next_state,
+)
 from gridtravel.gridio.journal.compaction import HISTORY_KIND
 
 if TYPE_CHECKING:
@@ -42,6 +54,10 @@ class Promise:
     state: ReservationState
     history: list[tuple[float, ReservationState]] = field(default_factory=list)
     """(virtual second, state), each state once."""
+    withdrawn_s: float | None = None
+    """When its site let it go in doubt."""
+    runs: dict[str, float] = field(default_factory=dict)
+    """By attempt: when it was stored that the leg runs in it."""
 
     def was(self, state: ReservationState) -> bool:
         """True when it ever was in ``state``."""
@@ -111,6 +127,11 @@ class SiteLedger:
                     promise = self.promises[event.reservation_id]
                     promise.state = next_state(promise.state, event.event)
                     promise.history.append((self._loop.time(), promise.state))
+                    if event.event is ReservationEvent.WITHDRAW:
+                        promise.withdrawn_s = self._loop.time()
+                case LegRuns():
+                    runs = self.promises[event.reservation_id].runs
+                    runs.setdefault(event.instance, self._loop.time())
                 case JobAccepted():
                     self._accepted(event)
                 case JobStarting():
@@ -241,6 +262,11 @@ class SiteLedger:
         inside = self.promises.get(entry.starting.reservation_id)
         if inside is None:
             return
+        trip = inside.reservation.request.trip
+        if trip is not None and trip.acceptors and trip.instance not in inside.runs:
+            self._broken(
+                EARLY, f"{launch.job_id} begins, nobody knows if its trip runs", inside.reservation
+            )
         begin = max(entry.starting.at, launch.start_not_before or 0.0)
         # A release that came while the start was being written stops the task before it begins;
         # whether it did is seen at the machine (``checkers``).

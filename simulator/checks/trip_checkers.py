@@ -2,19 +2,24 @@
 user is told.
 
 A trip may be torn only where no protocol can help (docs/protocol.md): its leg's start came while
-the site could not hear a majority, or it was cancelled when a leg's time had come. Such trips are
-counted apart (``excused``), never silently.
+the site could not hear a majority, by the world's own record of who was gone and cut off, or it was
+cancelled when a leg's time had come. Such trips are counted apart (``excused``), never silently.
+
+Where somebody lies only the honest are looked at: trips of honest owners, and of these the legs at
+honest sites. A trip whose outcome a lying site keeps is counted apart, whatever became of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gridtravel.gridcore.booking.reservations import ReservationState, TripRef
 from gridtravel.gridcore.errors import GridError
-from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
+from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, TripState
 from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
+from gridtravel.simulator.checks.begin_checkers import check_begun, unheard_at_start
 from gridtravel.simulator.checks.pipeline_checkers import (
     check_order,
     is_a_chain,
@@ -54,6 +59,36 @@ class TripBooks:
     legs: list[tuple[CheckedSite, Promise]] = field(default_factory=list)
     stages: tuple[str, ...] = ()
     """Of a pipeline, in order."""
+    liars: frozenset[str] = frozenset()
+    """Sites that lie. Their legs are not among ``legs``."""
+
+    @property
+    def is_kept_by_a_liar(self) -> bool:
+        """True when the outcome of any attempt is kept by a site that lies."""
+        return any(
+            acceptor.site in self.liars
+            for _, each in self.legs
+            for acceptor in trip_of(each).acceptors
+        )
+
+    @property
+    def has_lying_party(self) -> bool:
+        """True when a site that lies is to hold a leg."""
+        return any(self.liars & set(trip_of(each).participants) for _, each in self.legs)
+
+    def lying_stages(self) -> frozenset[str]:
+        """Names of the legs at sites that lie."""
+        return frozenset(
+            leg.leg for _, each in self.legs for leg in trip_of(each).legs if leg.site in self.liars
+        )
+
+    def expected(self, trip: TripRef) -> list[str]:
+        """Honest sites that are to hold a leg of that attempt."""
+        return sorted(set(trip.participants) - self.liars)
+
+    def honest_stages(self) -> tuple[str, ...]:
+        """The stages of a pipeline at honest sites, in order."""
+        return tuple(each for each in self.stages if each not in self.lying_stages())
 
     def kept(self) -> list[tuple[CheckedSite, Promise]]:
         """Legs that are committed, or were and ran to their end."""
@@ -67,7 +102,7 @@ class TripBooks:
         """The same without the sites that the newest attempt has no part for."""
         newest = max((trip_of(each) for _, each in self.kept()), key=lambda trip: trip.attempt)
         legs = [each for each in self.legs if each[0].name in newest.participants]
-        return TripBooks(self.trip_id, legs, self.stages)
+        return TripBooks(self.trip_id, legs, self.stages, self.liars)
 
     def outcome(self) -> str:
         """What became of it: whole, with all legs of one attempt; never half old and half new."""
@@ -76,11 +111,11 @@ class TripBooks:
             return ABORTED
         attempts = {trip_of(each).attempt for _, each in kept}
         if self.stages:
-            is_whole = len(attempts) == 1 and is_a_chain(self.stages, kept)
+            is_whole = len(attempts) == 1 and is_a_chain(self.honest_stages(), kept)
             return WHOLE if is_whole else TORN
         starts = {each.reservation.start for _, each in kept}
         there = sorted(site.name for site, _ in kept)
-        is_whole = there == sorted(trip_of(kept[0][1]).participants)
+        is_whole = there == self.expected(trip_of(kept[0][1]))
         return WHOLE if is_whole and len(attempts) == 1 and len(starts) == 1 else TORN
 
 
@@ -96,8 +131,14 @@ def trips_of(world: CheckedWorld) -> dict[str, TripBooks]:
     trips: dict[str, TripBooks] = {}
     stages = stages_of(world)
     for site in world.sites.values():
+        if site.name in world.liars:
+            continue
         for trip_id, promise in site.ledger.of_trips():
-            books = trips.setdefault(trip_id, TripBooks(trip_id, stages=stages.get(trip_id, ())))
+            if promise.reservation.owner in world.liars:
+                continue
+            books = trips.setdefault(
+                trip_id, TripBooks(trip_id, stages=stages.get(trip_id, ()), liars=world.liars)
+            )
             books.legs.append((site, promise))
     return trips
 
@@ -114,8 +155,16 @@ def check_trips(world: CheckedWorld, *, is_final: bool) -> dict[str, str]:
             undone[trip_id] = story.is_undoing or was_undone
     for trip_id, books in trips_of(world).items():
         outcome = books.outcome()
-        check_order(world, trip_id, books.stages, books.legs)
+        if books.is_kept_by_a_liar:
+            world.event_log.counts[f"kept by a liar: {outcome}"] += is_final
+            continue
+        check_order(world, trip_id, books.stages, books.legs, books.lying_stages())
         outcomes[trip_id] = outcome
+        if is_final:
+            is_undone = undone.get(trip_id, False)
+            check_begun(world, trip_id, may_not_begin=is_undone or books.has_lying_party)
+        elif books.has_lying_party or any(each.withdrawn_s for _, each in books.legs):
+            continue  # called off, the other legs end when they ask whether they run
         if outcome != TORN or (undone.get(trip_id) and not is_final):
             continue
         if not is_final and books.without_left_out().outcome() != TORN:
@@ -160,7 +209,8 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
         and trip_of(each).attempt == newest.attempt
         and each.state is not ReservationState.SUPERSEDED
     ]
-    if len(lost) + len(kept) - len(stale) != (len(books.stages) or len(newest.participants)):
+    wanted = len(books.honest_stages()) if books.stages else len(books.expected(newest))
+    if len(lost) + len(kept) - len(stale) != wanted:
         return ""
     if books.stages and lost_by_failure(lost):
         return "a stage failed, and those behind it were let go"
@@ -169,26 +219,48 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
         starts = [start_s(site, each) for site, each in kept]
         if max(released, default=0.0) >= min(starts) - CANCEL_LEAD_S:
             return "cancelled when it was starting"
-        if max(starts) <= world.storm_ends_s:
+        if all(_unheard(world, site, each) for site, each in kept):
             return "cancelled out of reach until its start"
         return ""
     for site, each in lost:
-        ended_s = each.since(ReservationState.RELEASED) or each.ended_at or 0.0
-        begin_s = start_s(site, each, ended_s)
         old = stale.get((site.name, trip_of(each).leg))
-        if old is not None:
-            begin_s = min(begin_s, start_s(site, old, ended_s))
-        is_let_go = each.state in (ReservationState.EXPIRED, ReservationState.RELEASED)
-        if not is_let_go or ended_s < begin_s - 1.0 or begin_s > world.storm_ends_s:
+        if not _why_lost(world, site, each, old):
             return ""
     left_out = [
-        start_s(site, each)
+        (site, each)
         for site, each in kept
         if trip_of(each).attempt < newest.attempt and site.name not in newest.participants
     ]
     if left_out:
-        return "left out and out of reach" if max(left_out) <= world.storm_ends_s else ""
+        is_unheard = all(_unheard(world, site, each) for site, each in left_out)
+        return "left out and out of reach" if is_unheard else ""
     return "no majority until its start"
+
+
+def _unheard(world: CheckedWorld, site: CheckedSite, leg: Promise) -> str:
+    """Why a leg's site may not have learned whether it runs; empty: it should have."""
+    return unheard_at_start(world, site, trip_of(leg), leg.reservation.start)
+
+
+def _why_lost(world: CheckedWorld, site: CheckedSite, leg: Promise, changed: Promise | None) -> str:
+    """Why a leg of a decided attempt could be lost; empty: it could not. A committed one only at
+    its start. A hold only if its site could not learn the outcome between the end of its lifetime
+    and its own start, or that of the leg that it was to change.
+    """
+    if leg.was(ReservationState.COMMITTED):
+        return _unheard(world, site, leg) if leg.state is ReservationState.RELEASED else ""
+    if leg.state not in (ReservationState.EXPIRED, ReservationState.RELEASED):
+        return ""
+    ended_s = leg.ended_at or 0.0
+    begins_s = start_s(site, leg, ended_s)
+    if changed is not None:
+        begins_s = min(begins_s, start_s(site, changed, ended_s))
+    if ended_s < begins_s - 1.0:
+        return ""  # it let go by itself, or somebody released it
+    expires_at = leg.reservation.hold_expires_at
+    doubt_s = (expires_at or 0) - WORLD_BEGIN - site.clock.offset_s(ended_s)
+    acceptors = [each.site for each in trip_of(leg).acceptors]
+    return world.why_unheard(site.name, acceptors, doubt_s, begins_s)
 
 
 def _had_begun(books: TripBooks) -> bool:
@@ -215,8 +287,15 @@ def check_logs(world: CheckedWorld) -> None:
             continue
         told = {each.trip_id: each for each in laptop.told}
         for trip_id, story in laptop.stories().items():
-            if story.trip_id:
+            books = trips.get(trip_id)
+            is_lied_about = books is not None and books.is_kept_by_a_liar
+            if story.trip_id and not is_lied_about and not _is_with_liars(world, story.legs):
                 _check_log(world, laptop, story, trips.get(trip_id), told.get(trip_id))
+
+
+def _is_with_liars(world: CheckedWorld, legs: Sequence[Leg]) -> bool:
+    """True when no honest site has a leg."""
+    return bool(legs) and all(leg.site in world.liars for leg in legs)
 
 
 def _check_log(
@@ -234,6 +313,10 @@ def _check_log(
         world.event_log.broken(LOGGED, f"{laptop.name}: {trip_id} is left {state}", trip_id)
     elif not is_booked and story.attempt.number and books is not None and books.is_over():
         world.event_log.counts["undone when it was over"] += outcome == WHOLE
+    elif is_booked and outcome == ABORTED and books is not None and books.has_lying_party:
+        world.event_log.counts["called off, or not begun, with a lying party"] += 1
+    elif is_booked and books is not None and any(e.withdrawn_s for _, e in books.legs):
+        world.event_log.counts["booked, and cancelled since a leg was withdrawn"] += 1
     elif is_booked and books is not None and _did_not_begin(world, books):
         world.event_log.counts["did not begin"] += 1
     elif outcome not in (says, TORN):
@@ -242,7 +325,8 @@ def _check_log(
         )
     elif is_booked and books is not None and outcome == WHOLE:
         kept = sorted(each.reservation.reservation_id for _, each in books.kept())
-        if kept != sorted(leg.reservation_id or "" for leg in story.legs):
+        logged = [leg for leg in story.legs if leg.site not in world.liars]
+        if kept != sorted(leg.reservation_id or "" for leg in logged):
             world.event_log.broken(
                 LOGGED, f"{laptop.name}: {trip_id} has other legs: {kept}", trip_id
             )
@@ -254,7 +338,7 @@ def _check_log(
 
 def _did_not_begin(world: CheckedWorld, books: TripBooks) -> bool:
     """A trip that was booked, and of which no leg began because some site could not be heard: every
-    leg was let go when it should have begun, while the network was bad.
+    leg was let go when it should have begun, and one of the sites had a reason.
     """
     starts = {each.reservation.start for _, each in books.legs if _was_booked(each)}
     if books.kept() or not starts:
@@ -262,12 +346,14 @@ def _did_not_begin(world: CheckedWorld, books: TripBooks) -> bool:
     for site, each in books.legs:
         if not _was_booked(each):
             continue
+        if books.stages and lost_by_failure([(site, each)]):
+            continue  # let go as soon as its job could never start
         released_s = each.since(ReservationState.RELEASED)
-        if released_s is None or start_s(site, each, released_s) > world.storm_ends_s:
+        if released_s is None:
             return False
         if released_s < start_s(site, each, released_s) - CHECK_BEFORE_S - 1.0:
             return False
-    return True
+    return any(_unheard(world, site, each) for site, each in books.legs if _was_booked(each))
 
 
 def _was_booked(promise: Promise) -> bool:
@@ -281,6 +367,8 @@ def check_told(world: CheckedWorld, itinerary: Itinerary) -> None:
     if itinerary.state is not TripState.BOOKED:
         return
     for leg in itinerary.legs:
+        if leg.site in world.liars:
+            continue
         promise = world.sites[leg.site].ledger.promises.get(leg.reservation_id or "")
         if (
             promise is None
@@ -312,7 +400,8 @@ async def check_status(world: LivingWorld) -> None:
                     SHOWN, f"gur status {told.trip_id}: {first_fault(fault)}", told.trip_id
                 )
                 continue
-            check_shown(world, told.trip_id, report.itinerary.state)
+            if not _is_with_liars(world, report.itinerary.legs):
+                check_shown(world, told.trip_id, report.itinerary.state)
 
 
 def check_shown(world: CheckedWorld, trip_id: str, shown: TripState) -> None:
@@ -321,6 +410,8 @@ def check_shown(world: CheckedWorld, trip_id: str, shown: TripState) -> None:
     outcome = books.outcome() if books is not None else ABORTED
     if shown in UNDONE and books is not None and books.is_over():
         return
+    if books is not None and (books.is_kept_by_a_liar or books.has_lying_party):
+        return  # what one of its sites says of it may be anything
     is_shown = shown in (TripState.BOOKED, TripState.RUNNING, TripState.COMPLETED)
     if outcome != TORN and is_shown != (outcome == WHOLE) and shown is not TripState.FAILED:
         world.event_log.broken(SHOWN, f"{trip_id} is shown {shown}, it is {outcome}", trip_id)

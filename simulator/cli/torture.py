@@ -75,9 +75,9 @@ class Summary:
             self.failures.append(result)
 
 
-def run_seed(seed: int, sites_most: int, loss: float) -> SeedResult:
+def run_seed(seed: int, sites_most: int, loss: float, liars: bool = False) -> SeedResult:
     """Live the world of one seed."""
-    plan = random_plan(seed, sites_most=sites_most, loss=loss)
+    plan = random_plan(seed, sites_most=sites_most, loss=loss, liars=liars)
     record = live(plan)
     return SeedResult(
         seed=seed,
@@ -105,10 +105,15 @@ def story_of(record: WorldRecord) -> list[str]:
 
 
 def run_seeds(
-    seeds: Sequence[int], *, sites_most: int, loss: float, workers: int | None = None
+    seeds: Sequence[int],
+    *,
+    sites_most: int,
+    loss: float,
+    liars: bool = False,
+    workers: int | None = None,
 ) -> Iterator[SeedResult]:
     """Live the worlds of all seeds; results in the order of the seeds."""
-    yield from _spread(_SeedRun(sites_most, loss), seeds, workers)
+    yield from _spread(_SeedRun(sites_most, loss, liars), seeds, workers)
 
 
 def run_crashes(
@@ -122,12 +127,13 @@ def run_crashes(
 class _SeedRun:
     """``run_seed`` with its other arguments, in a form that travels to a worker."""
 
-    def __init__(self, sites_most: int, loss: float) -> None:
+    def __init__(self, sites_most: int, loss: float, liars: bool) -> None:
         self._sites_most = sites_most
         self._loss = loss
+        self._liars = liars
 
     def __call__(self, seed: int) -> SeedResult:
-        return run_seed(seed, self._sites_most, self._loss)
+        return run_seed(seed, self._sites_most, self._loss, self._liars)
 
 
 def _spread(work: Callable[[W], R], items: Sequence[W], workers: int | None) -> Iterable[R]:

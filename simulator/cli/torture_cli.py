@@ -23,6 +23,9 @@ def torture(
     loss: Annotated[
         float, typer.Option(min=0.0, max=0.9, help="Most of the messages that are lost.")
     ] = 0.5,
+    liars: Annotated[
+        bool, typer.Option("--liars", help="A third of the laptops lie, and mostly one site.")
+    ] = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; default: one a processor.")
     ] = None,
@@ -43,15 +46,16 @@ def torture(
 
     chosen = _range(seeds)
     if whole_story:
-        _tell_all(chosen, sites, loss)
+        _tell_all(chosen, sites, loss, liars=liars)
         return
     summary = Summary()
     with _Progress(len(chosen), is_quiet=as_json) as worlds:
-        for result in run_seeds(chosen, sites_most=sites, loss=loss, workers=workers):
+        for result in run_seeds(chosen, sites_most=sites, loss=loss, liars=liars, workers=workers):
             summary.add(result)
             worlds.advance(1)
     for result in summary.failures[:STORIES_MAX]:
         again = f"gurlab torture --seeds {result.seed} --sites {sites} --loss {loss}"
+        again += " --liars" if liars else ""
         tell_all(story(result, again))
     if as_json:
         print_json(seeds_as_json(summary))
@@ -112,7 +116,7 @@ def crashes(
         raise typer.Exit(1)
 
 
-def _tell_all(seeds: range, sites: int, loss: float) -> None:
+def _tell_all(seeds: range, sites: int, loss: float, *, liars: bool) -> None:
     """Everything that happened in one world, and whether that was right."""
     from gridtravel.simulator.cli.torture import quiet
     from gridtravel.simulator.grid.random_worlds import random_plan
@@ -121,7 +125,7 @@ def _tell_all(seeds: range, sites: int, loss: float) -> None:
     if len(seeds) != 1:
         raise InputError("a story is of one seed", hint="say --seeds N")
     quiet()
-    record = live(random_plan(seeds[0], sites_most=sites, loss=loss))
+    record = live(random_plan(seeds[0], sites_most=sites, loss=loss, liars=liars))
     say_all(record.event_log.story(lines_max=1_000_000))
     if not record.is_clean:
         raise typer.Exit(1)

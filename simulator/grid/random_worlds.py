@@ -34,6 +34,8 @@ STEPS_MOST: Final = 250
 """Crash points lie within so many callbacks of a life: that is where bookings are made."""
 
 
+LYING_SITES: Final = 0.7
+"""Share of the worlds with liars in which a site is one of them."""
 CHANGES: Final = 0.35
 """Share of the trips that their users change."""
 
@@ -45,9 +47,11 @@ def random_plan(
     loss: float = 0.5,
     changes: float = CHANGES,
     pipelines: float = PIPELINES,
+    liars: bool = False,
 ) -> WorldPlan:
     """The world of this seed. ``loss``: the most that its network loses, of each message;
     ``changes``: how many of the trips are amended; ``pipelines``: how many of the others are.
+    ``liars``: one site of it lies, and beside each two honest laptops there is one that does.
     """
     chance = Chance(seed, "plan")
     count = chance.whole(SITES_LEAST, max(SITES_LEAST, sites_most))
@@ -65,7 +69,7 @@ def random_plan(
     laptops = tuple(
         with_pipelines(Chance(seed, f"pipelines {each.name}"), each, pipelines) for each in laptops
     )
-    return WorldPlan(
+    plan = WorldPlan(
         seed=seed,
         sites=sites,
         laptops=laptops,
@@ -76,6 +80,24 @@ def random_plan(
         storm_s=STORM_S,
         watched=tuple(chance.some_of(names, min(2, count))),
     )
+    return with_liars(Chance(seed, "liars"), plan) if liars else plan
+
+
+def with_liars(chance: Chance, plan: WorldPlan) -> WorldPlan:
+    """The same world with liars in it. In half of the worlds its users let only the other sites
+    keep their trips, so that the lying one is a party and nothing else.
+    """
+    site = chance.one_of(plan.sites).name if chance.happens(LYING_SITES) else ""
+    keepers = tuple(each.name for each in plan.sites if each.name != site)
+    honest = plan.laptops
+    if site and chance.happens(0.5):
+        honest = tuple(replace(each, keepers=keepers) for each in honest)
+    lying = tuple(
+        LaptopPlan(name=f"liar{number}", wishes=())
+        for number in range(1, 1 + max(1, len(honest) // 2))
+    )
+    names = [each.name for each in lying]
+    return replace(plan, laptops=(*honest, *lying), liars=(*names, site) if site else tuple(names))
 
 
 def _site(chance: Chance, name: str) -> SitePlan:

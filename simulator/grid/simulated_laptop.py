@@ -75,6 +75,8 @@ class LaptopPlan:
     skew_s: float = 0.0
     clock_steps: tuple[ClockStep, ...] = ()
     search: SearchChoice = SearchChoice.AUTO
+    keepers: tuple[str, ...] = ()
+    """Sites that may keep its trips; empty: any."""
 
 
 @dataclass(slots=True)
@@ -175,6 +177,7 @@ class SimulatedLaptop:
             credential_folder=Path("credential"),
             zone=ZoneInfo("UTC"),
             search=plan.search,
+            keepers=plan.keepers,
             machines={
                 name: MachineEntry(machine=name, site=name, endpoint=endpoint_of(name))
                 for name in sites

@@ -171,6 +171,7 @@ class SimulatedSite:
             self.name, on_death=lambda: self.frame.crash_now(self.name), crash_at=point
         )
         self._life = life
+        self.frame.network.contacts.back(self.name, "dead")
         self.frame.event_log.tell(self.name, "starts (start {})", self.starts)
         life.start(self._run(life), "daemon")
 
@@ -180,6 +181,7 @@ class SimulatedSite:
         if life is None:
             return
         life.end()
+        self.frame.network.contacts.gone(self.name, "dead")
         self.agent = None
         if self._journal is not None:
             self._journal.crash()
@@ -195,6 +197,7 @@ class SimulatedSite:
             )
             self._journal = journal
             agent = self.agent_type(self._parts(life, journal))
+            self._made(agent)
             agent.replay()
             await agent.runner.recover()
             if self.starts > 1 and self.chance.happens(self.plan.compacts):
@@ -211,6 +214,9 @@ class SimulatedSite:
             )
         self.crash()
         self.frame.restart_later(self, RESTART_AFTER_FAULT_S)
+
+    def _made(self, agent: NodeAgent) -> None:
+        """For sites whose agents are not as others are."""
 
     def _parts(self, life: SimulatedProcess, journal: MemoryJournal) -> AgentParts:
         """The parts that ``agents.daemon.build_parts`` makes, in their simulated form."""

@@ -12,7 +12,7 @@ A world is described by a ``WorldPlan``, a plain value, and lives once. Its days
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,7 @@ from gridtravel.gridio.sites.publishing import HEARTBEAT_S
 from gridtravel.gridio.trust.cards import SharedKeyCards
 from gridtravel.simulator.checks.checkers import check_quiet, check_travelled
 from gridtravel.simulator.checks.trip_checkers import check_told
+from gridtravel.simulator.grid.liars import LIES_FOR_S, LyingLaptop, LyingSite
 from gridtravel.simulator.grid.simulated_laptop import LaptopPlan, SimulatedLaptop
 from gridtravel.simulator.grid.simulated_site import SimulatedSite, SitePlan
 from gridtravel.simulator.grid.watchers import Watcher
@@ -34,6 +35,7 @@ from gridtravel.simulator.kernel.processes import CrashPoint, PointKind
 from gridtravel.simulator.kernel.virtual_loop import run_virtual
 
 if TYPE_CHECKING:
+    from gridtravel.gridcore.booking.reservations import Reservation, TripRef
     from gridtravel.gridcore.trips.itineraries import Itinerary
     from gridtravel.simulator.grid.world_frame import Startable
     from gridtravel.simulator.kernel.virtual_loop import VirtualLoop
@@ -50,6 +52,8 @@ BACK_WITHIN_S: Final = 130.0
 """Longest time after the storm until the last party is back and the last late message has come."""
 LOCAL: Final = Caller(subject="login:bob", login="bob")
 """A site's own user."""
+CLOCKS_S: Final = 8.0
+"""Clocks of the sites that decide a start must not be further off (docs/protocol.md)."""
 START_WITHIN_S: Final = 600
 """How much later than wished a local reservation may start."""
 
@@ -120,6 +124,8 @@ class WorldPlan:
     """How long new faults come."""
     watched: tuple[str, ...] = ()
     """Sites whose calendar somebody subscribes to."""
+    liars: tuple[str, ...] = ()
+    """Names of the sites and laptops that lie."""
     hold_ttl_s: float = 30.0
     """What travellers ask for; quiet comes after it."""
 
@@ -130,6 +136,8 @@ class WorldTypes:
 
     site: type[SimulatedSite] = SimulatedSite
     laptop: type[SimulatedLaptop] = SimulatedLaptop
+    lying_site: type[LyingSite] = LyingSite
+    lying_laptop: type[LyingLaptop] = LyingLaptop
 
 
 @dataclass(slots=True)
@@ -164,10 +172,19 @@ class World:
         self.event_log = EventLog(loop)
         self.cards = SharedKeyCards(self.chance.child("cards").number().to_bytes(32, "big"))
         self.network = Network(loop, self.chance.child("net"), self.event_log, plan.conditions)
-        self.sites = {each.name: types.site(each, self) for each in plan.sites}
+        self.liars = frozenset(plan.liars)
+        self.storm_s = plan.storm_s
+        self.sites: dict[str, SimulatedSite] = {}
+        for site in plan.sites:
+            site_type = types.lying_site if site.name in self.liars else types.site
+            self.sites[site.name] = site_type(site, self)
         names = list(self.sites)
-        self.laptops = {each.name: types.laptop(each, names, self) for each in plan.laptops}
-        self.watchers = [Watcher(self.sites[name], self) for name in plan.watched]
+        self.laptops: dict[str, SimulatedLaptop] = {}
+        for each in plan.laptops:
+            laptop_type = types.lying_laptop if each.name in self.liars else types.laptop
+            self.laptops[each.name] = laptop_type(each, names, self)
+        watched = [name for name in plan.watched if name not in self.liars]
+        self.watchers = [Watcher(self.sites[name], self) for name in watched]
         self.parties: list[SimulatedSite | SimulatedLaptop] = [
             *self.sites.values(),
             *self.laptops.values(),
@@ -182,6 +199,24 @@ class World:
 
     # -- for the parties ---------------------------------------------------------------------------
 
+    def site_names(self) -> Sequence[str]:
+        """See ``WorldFrame``."""
+        return list(self.sites)
+
+    def known_trips(self) -> Sequence[TripRef]:
+        """See ``WorldFrame``."""
+        found: dict[str, tuple[float, TripRef]] = {}
+        for site in self.sites.values():
+            for _, promise in site.ledger.of_trips():
+                trip, at_s = promise.reservation.request.trip, promise.history[0][0]
+                if trip is not None and at_s <= found.get(trip.instance, (at_s, trip))[0]:
+                    found[trip.instance] = (at_s, trip)
+        return [trip for _, trip in sorted(found.values(), key=lambda each: each[0])]
+
+    def known_reservations(self, site: str) -> Sequence[Reservation]:
+        """See ``WorldFrame``."""
+        return [each.reservation for each in self.sites[site].ledger.promises.values()]
+
     def crash_point_of(self, party: str) -> CrashPoint | None:
         """See ``WorldFrame``."""
         crash = self._crashes.get(party)
@@ -191,6 +226,23 @@ class World:
         """See ``WorldFrame``."""
         crash = self._crashes[party]
         self.kill(party, f"at {crash.at.kind} {crash.at.number}", crash.back_after_s)
+
+    def why_unheard(
+        self, site: str, acceptors: Sequence[str], from_s: float, until_s: float
+    ) -> str:
+        """See ``CheckedWorld``."""
+        for name in {site, *acceptors}:
+            clock = self.sites[name].clock
+            is_set = clock.offset_s(from_s - CLOCKS_S) != clock.offset_s(until_s + CLOCKS_S)
+            if is_set or abs(clock.offset_s(from_s)) > CLOCKS_S:
+                return "a clock was wrong"
+        return self.network.contacts.why_unheard(site, acceptors, from_s, until_s)
+
+    def was_away(self, site: str, from_s: float, until_s: float) -> bool:
+        """See ``LivingWorld``. A clock that is set lengthens a doubt as an absence does."""
+        return self.sites[site].has_clock_steps or self.network.contacts.was_gone(
+            site, from_s, until_s
+        )
 
     def told(self, itinerary: Itinerary) -> None:
         """See ``WorldFrame``."""
@@ -262,16 +314,26 @@ class World:
         if life is not None:
             self.event_log.fault("pause", party, "stands still for {} s", lasts_s)
             life.pause()
+            self.network.contacts.gone(party, "paused")
             self.network.later(lasts_s, life.go_on)
+            self.network.later(lasts_s, lambda: self.network.contacts.back(party, "paused"))
 
     def _fill_disks(self, fault: InjectedFault, *, is_full: bool) -> None:
         for party in fault.parties:
             self.sites[party].disk_is_full = is_full and not self.is_calm
+            self._note_disk(party, "full disk", is_bad=is_full)
 
     def _slow_disks(self, fault: InjectedFault, write_s: float | None) -> None:
         for party in fault.parties:
             site = self.sites[party]
             site.write_s = site.plan.write_s if write_s is None or self.is_calm else write_s
+            self._note_disk(party, "slow disk", is_bad=write_s is not None)
+
+    def _note_disk(self, party: str, why: str, *, is_bad: bool) -> None:
+        if is_bad and not self.is_calm:
+            self.network.contacts.gone(party, why)
+        else:
+            self.network.contacts.back(party, why)
 
     # -- the sites' own users ----------------------------------------------------------------------
 
@@ -344,6 +406,8 @@ class World:
         record = WorldRecord(plan=self.plan, event_log=self.event_log)
         quiet = await check_quiet(self)
         record.outcomes, record.doubt_longest_s = quiet.outcomes, quiet.doubt_longest_s
+        if self.liars:
+            await self.rest(max(0.0, LIES_FOR_S + QUIET_AFTER_S - self.loop.time()))
         await self.rest(max(0.0, self._last_end_s() - self.loop.time()))
         if not await self.until(self._has_travelled, JOBS_WITHIN_S):
             for site in self.sites.values():
@@ -395,7 +459,10 @@ class World:
             if party.life is not None:
                 party.life.spare()
                 party.life.go_on()
+                self.network.contacts.back(party.name, "paused")
         for site in self.sites.values():
+            for why in ("full disk", "slow disk"):
+                self.network.contacts.back(site.name, why)
             site.disk_is_full = False
             site.write_s = site.plan.write_s
 

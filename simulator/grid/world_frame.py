@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from gridtravel.gridcore.booking.reservations import Reservation, TripRef
     from gridtravel.gridcore.trips.itineraries import Itinerary
     from gridtravel.gridio.trust.cards import SharedKeyCards
     from gridtravel.simulator.kernel.chance import Chance
@@ -46,4 +48,25 @@ class WorldFrame(Protocol):
 
     def restart_later(self, party: Startable, delay_s: float) -> None:
         """Start a party again after a while."""
+        ...
+
+
+class LiarsFrame(WorldFrame, Protocol):
+    """The same, as those see it who know of everybody's trips."""
+
+    storm_s: float
+    """How long new faults come."""
+
+    def site_names(self) -> Sequence[str]:
+        """All sites of the world."""
+        ...
+
+    def known_trips(self) -> Sequence[TripRef]:
+        """A leg of each attempt that any site has held, in the order in which they came: an id is
+        no secret.
+        """
+        ...
+
+    def known_reservations(self, site: str) -> Sequence[Reservation]:
+        """What a site has held, whoever owns it."""
         ...

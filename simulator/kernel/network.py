@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from gridtravel.simulator.kernel.contacts import ContactLog
 from gridtravel.simulator.kernel.processes import PointKind, SimulatedProcess, outside
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class NetworkConditions:
 
 
 CLEAR: Final = NetworkConditions()
+VOTES: Final = ("Vote", "Vote answer")
+"""Messages about the outcome of trips, which the world keeps a record of."""
 
 
 class Host(Protocol):
@@ -88,6 +91,8 @@ class Network:
         self.chance = chance
         self.event_log = event_log
         self.conditions = conditions
+        self.contacts = ContactLog(loop)
+        """What really kept the parties apart, for the checkers."""
         self._hosts: dict[str, Host] = {}
         self._cuts: dict[str, frozenset[str]] = {}
         """Partitions by name: one side of each."""
@@ -103,15 +108,18 @@ class Network:
     def cut(self, name: str, side: frozenset[str]) -> None:
         """Nothing passes between ``side`` and all others, until ``mend``."""
         self._cuts[name] = side
+        self.contacts.cut(name, side)
 
     def mend(self, name: str) -> None:
         """End a partition."""
         self._cuts.pop(name, None)
+        self.contacts.mended(name)
 
     def calm_down(self) -> None:
         """No more faults from now on."""
         self.conditions = self.conditions.calm()
         self._cuts.clear()
+        self.contacts.all_mended()
 
     def is_cut(self, one: str, other: str) -> bool:
         """True when a partition lies between the two."""
@@ -146,6 +154,8 @@ class Network:
                 delays.append(self._delay_of_one(sender, target, what))
             for delay_s in delays:
                 self.later(delay_s, arrive)
+        if what in VOTES and (delays is None or min(delays) > self.conditions.latency_most_s):
+            self.contacts.lost(sender.party, target)
         sender.passes(PointKind.SENT)
         return delays
 

@@ -251,6 +251,8 @@ class NetworkWire:
                 if fault is not None:
                     call.fail(fault)
                 else:
+                    if call.method == "Vote":
+                        network.contacts.heard(self._source.party, life.party)
                     call.succeed(answer)
 
         sent = network.carry(life, self._source.party, f"{call.method} answer", arrive)

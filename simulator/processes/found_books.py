@@ -100,7 +100,14 @@ class FoundWorld:
         self.event_log = EventLog(self.time)
         self.sites: dict[str, FoundSite] = {}
         self.laptops = dict(laptops)
+        self.liars: frozenset[str] = frozenset()
         self.storm_ends_s = storm_ends_at - WORLD_BEGIN
+
+    def why_unheard(
+        self, site: str, acceptors: Sequence[str], from_s: float, until_s: float
+    ) -> str:
+        """See ``CheckedWorld``. Of real processes nobody knows more than when the trouble ended."""
+        return "struck meanwhile" if from_s <= self.storm_ends_s else ""
 
     def add_site(
         self, name: str, nodes: int, records: Iterable[Record], spans: Sequence[ClockSpan] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +66,14 @@ def test_records_of_last_release(whose: str) -> None:
 
 def test_far_files_of_last_release() -> None:
     """The same for what the last release wrote down at sites without an agent."""
-    wishes = [body for _, body in kept("far wish", LAST_RELEASE)]
-    jobs = [body for _, body in kept("far job", LAST_RELEASE)]
-    assert wishes and jobs
-    again = [
-        *(far_book.to_line(each) for each in _wishes(wishes)),
-        *(job_files.to_line(each) for each in _jobs(jobs)),
-    ]
-    for body, line in zip([*wishes, *jobs], again, strict=True):
-        assert [*lost(json.loads(body), json.loads(line))] == []
+    readers: dict[str, tuple[Callable[[Any], str], Callable[[Sequence[bytes]], list[Any]]]]
+    readers = {"far wish": (far_book.to_line, _wishes), "far job": (job_files.to_line, _jobs)}
+    for what, (to_line, read) in readers.items():
+        rows = [body for _, body in kept(what, LAST_RELEASE)]
+        values = read(rows)
+        assert len(values) == len(rows) > 0
+        for body, value in zip(rows, values, strict=True):
+            assert [*lost(json.loads(body), json.loads(to_line(value)))] == [], what
 
 
 def test_meaning_of_far_files() -> None:

@@ -11,7 +11,6 @@ from gridtravel.simulator.grid.world import PlannedCrash, WorldPlan, WorldRecord
 from tests.support.sim_ablations import Ablation
 from tests.support.sim_change_ablations import (
     CHANGE_ABLATIONS,
-    LEFT_ALONE_SEED,
     WITHOUT_SOUTH,
     lost_in_a_change,
     one_changed_trip,
@@ -79,10 +78,11 @@ def test_random_worlds_in_which_trips_change(sim_seed: int) -> None:
         clean(random_plan(sim_seed * 1000 + number, sites_most=6, loss=0.3, changes=1.0))
 
 
-@pytest.mark.parametrize("seed", [1357, LEFT_ALONE_SEED])
+@pytest.mark.parametrize("seed", [1357, 6242])
 def test_worlds_that_once_broke_a_promise(seed: int) -> None:
     """1357: a changed pipeline is cancelled when its first stage's time has gone by at a dead site.
-    The other one: see ``LEFT_ALONE_SEED``.
+    In the other one a pipeline moved away from the only site that kept its outcome, which was dead
+    meanwhile, came back, and ran the old stages beside the new.
     """
     clean(random_plan(seed, sites_most=20, loss=0.5))
 

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 from gridtravel.gridcore.booking.reservations import Decline, Reservation
 from gridtravel.gridcore.trips.machines import MachineRequest
-from gridtravel.gridcore.trips.planning import Plan
 from gridtravel.gridio.sites.trip_participation import TripParticipant
 from gridtravel.simulator.checks.trip_checkers import ATOMIC, LOGGED
 from gridtravel.simulator.grid.exhaustive import LAPTOP, SITES, one_trip, points_of
-from gridtravel.simulator.grid.random_worlds import random_plan
 from gridtravel.simulator.grid.world import PlannedCrash, WorldPlan, live
 from gridtravel.simulator.kernel.processes import PointKind
 from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
@@ -36,10 +34,6 @@ WITHOUT_SOUTH = TripChange(
     )
 )
 """The trip goes on at two of its three sites."""
-LEFT_ALONE_SEED = 6242
-"""A world in which a pipeline moved away from the only site that kept its outcome, which was dead
-meanwhile, came back, and ran the old stages beside the new.
-"""
 
 
 def one_changed_trip(
@@ -83,18 +77,7 @@ def _calls_nothing_off(self: TripParticipant, old: Reservation, new: Reservation
     self.note_committed(new)
 
 
-def _leaves_whomever(self: TripAmendment, plan: Plan, trip: TripContext) -> Decline | None:
-    """In place of ``TripAmendment._leaves_keepers``: a change may leave every site of the trip."""
-    return None
-
-
 CHANGE_ABLATIONS = [
-    Ablation(
-        "staying with those who keep the outcome",
-        rules=(ATOMIC,),
-        patches={(TripAmendment, "_leaves_keepers"): _leaves_whomever},
-        worlds=lambda: iter([random_plan(LEFT_ALONE_SEED, sites_most=20, loss=0.5)]),
-    ),
     Ablation(
         "make before break",
         rules=(LOGGED,),
