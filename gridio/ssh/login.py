@@ -32,6 +32,9 @@ AUTH_TIMEOUT_S: Final = 180.0
 CHANNEL_TIMEOUT_S: Final = 10.0
 KEEPALIVE_S: Final = 30
 """Small enough for the gateways that forget silent connections."""
+SESSION_TRIES: Final = 10
+SESSION_RETRY_S: Final = 0.2
+"""A server that allows one session may not have noticed yet that the last one has ended."""
 SILENCE_MAX_MS: Final = 40_000
 """How long sent bytes may stay unacknowledged before the connection counts as dead."""
 PROXY_END_S: Final = 3.0
@@ -92,8 +95,18 @@ class Login:
         """
         if self._transport is None:
             raise UnreachableError(f"{self._target.host}: there is no SSH connection")
+        tries = SESSION_TRIES
         try:
-            return self._transport.open_session(window_size=WINDOW_BYTES, timeout=CHANNEL_TIMEOUT_S)
+            while True:
+                tries -= 1
+                try:
+                    return self._transport.open_session(
+                        window_size=WINDOW_BYTES, timeout=CHANNEL_TIMEOUT_S
+                    )
+                except paramiko.ChannelException:
+                    if not tries:
+                        raise
+                    threading.Event().wait(SESSION_RETRY_S)
         except paramiko.ChannelException as fault:
             raise UnavailableError(
                 f"the SSH server {self._target.host} allows no session: {fault.text}",

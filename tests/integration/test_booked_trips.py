@@ -99,7 +99,7 @@ def test_a_refusal_teaches_and_its_offer_is_taken(grid: GridWorld, tmp_path: Pat
     second.write_text(metajob_text(shares, 10, duration_s=600, earliest=start, latest=start + 600))
     state = grid.new_state()
     assert grid.gur("book", str(first), "--json", state=state).code == 0
-    before = grid.sizes()
+    before = grid.sizes_at_rest()
     refused = grid.gur("book", str(second), "--json", state=state)
     assert refused.code == 3
     assert refused.err == ""
@@ -160,7 +160,7 @@ async def test_an_amended_reservation_moves_in_one_step(grid: GridWorld) -> None
         assert refused.rule is DeclineRule.TOO_LARGE
         assert grid.live("gamma", trip.trip_id) == [kept]
         moved = await calendar.amend(kept.reservation_id, base)
-        size = grid.sizes()
+        size = grid.sizes_at_rest()
         again = await calendar.amend(kept.reservation_id, base)
         assert isinstance(moved, Reservation)
         assert again == moved

@@ -173,7 +173,7 @@ async def test_both_machines_at_one_site(
     held, with the grid's root certificate and without.
     """
     credential = grid.folder.user("ada") / "credential"
-    before = grid.sizes()
+    before = grid.sizes_at_rest()
     for folder in (credential, tmp_path / "nothing"):
         config = machines(grid, ssh_user, tmp_path / "sites.toml", {}, credential=folder)
         text = config.read_text()

@@ -43,7 +43,7 @@ async def test_what_belongs_to_another_is_refused_and_stays_as_it_is(
     (leg,) = trip.legs
     assert leg.reservation_id is not None
     assert leg.job_id is not None
-    before = grid.sizes()
+    before = grid.sizes_at_rest()
     answers: dict[str, object] = {}
     async with grid.laptop(stranger) as agent:
         at = agent.connection("alpha-machine")
@@ -149,7 +149,7 @@ async def test_who_knows_a_trips_id_has_no_say_in_it(grid: GridWorld, stranger: 
         assert kept.request.trip is not None
         known = kept.request.trip
         until(lambda: all_are_ready(grid, known), "every site has heard that each leg is ready")
-        before = grid.sizes()
+        before = grid.sizes_at_rest()
         answers: dict[tuple[str, str], object] = {}
         async with grid.laptop(stranger) as agent:
             for site in SITES:

@@ -5,6 +5,7 @@ A site's daemon is never asked: its word may be what is under test.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -96,3 +97,16 @@ class SiteBooks:
     def sizes(self) -> dict[str, int]:
         """Number of records in each site's journal; the same before and after: nothing changed."""
         return {name: len(self.records(name)) for name in self._sites}
+
+    def sizes_at_rest(self) -> dict[str, int]:
+        """The same, once nothing is written any more: sites go on for a moment after a booking, to
+        tell each other that their legs are ready.
+        """
+        sizes = self.sizes()
+        while (later := self._sizes_after(1.0)) != sizes:
+            sizes = later
+        return sizes
+
+    def _sizes_after(self, pause_s: float) -> dict[str, int]:
+        time.sleep(pause_s)  # noqa: TID251 - real processes live in real time
+        return self.sizes()

@@ -59,10 +59,10 @@ async def a_local_site(folder: Path, *, group: str = "") -> AsyncIterator[SshSce
             sshd.kill()
 
 
-def ssh_threads() -> list[str]:
+def ssh_threads() -> list[threading.Thread]:
     """Threads that connections of ours have left."""
     return [
-        each.name
+        each
         for each in threading.enumerate()
         if each.name.startswith("ssh ") or "paramiko" in repr(each)
     ]
@@ -78,9 +78,10 @@ async def a_scene_left_clean(folder: Path, run_folder: Path) -> AsyncIterator[Ss
     """A local site; afterwards nothing of the laptop's may be left, whose sockets lie in
     ``run_folder``.
     """
+    before = ssh_threads()  # what another test could not end is its fault alone
     async with a_local_site(folder) as made:
         yield made
-        until(lambda: not ssh_threads(), "the end of every thread")
+        until(lambda: not set(ssh_threads()) - set(before), "the end of every thread")
         assert ssh_folders(run_folder) == []
         until(lambda: not made.sshd.executed(), "the end of every bridge")
 

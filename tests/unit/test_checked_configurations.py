@@ -140,7 +140,7 @@ SITES: Final[dict[str, tuple[Spoil, str, str]]] = {
     ),
     "another name": (said("[site]", 'name = "labb"'), "site.credential", "not that of the site"),
     "a manager's credential": (
-        credential_of("manager", "lab"), "site.credential", "not that of the site",
+        credential_of("manager", "labs"), "site.credential", "not that of the site",
     ),
     "an expired certificate": (an_old_credential, "site.credential", "expired"),
     "a key that does not fit": (another_key, "site.credential", "does not belong"),
@@ -216,7 +216,7 @@ MANAGERS: Final[dict[str, tuple[Spoil, str, str]]] = {
     ),
     "state is a file": (a_file("state"), "manager.state", "is no folder"),
     "another name": (said("[manager]", 'name = "south"'), "manager.credential", "not that of"),
-    "a site's credential": (credential_of("site", "north"), "manager.credential", "not that of"),
+    "a site's credential": (credential_of("site", "norths"), "manager.credential", "not that of"),
     "an expired certificate": (an_old_credential, "manager.credential", "expired"),
     "no grid-mapfile": (
         lambda each: (each.root / "grid-mapfile").unlink(), "manager.grid_mapfile", "no grid",
