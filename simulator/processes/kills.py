@@ -53,6 +53,10 @@ class Report:
     disk_kind: str
 
 
+TRACE_SHOWN: Final = 4000
+"""Characters of a daemon's first traceback that a report repeats."""
+
+
 def kills(
     rounds: Annotated[int, typer.Option(min=1, help="Trips, and troubles.")] = 40,
     first: Annotated[int, typer.Option(min=0, help="Begin with this round of the seed.")] = 0,
@@ -130,8 +134,10 @@ def look(campaign: Any, ends_at: float, live: Mapping[str, Any]) -> Finding:
     for name, site in grid.sites.items():
         world.add_site(name, SITES[name], site.records(), site.spans)
         compare(world.event_log, site, live[name])
-        if "Traceback" in site.log.read_text("utf-8", "replace"):
-            world.event_log.broken("no defects", f"{name} logs a traceback", name)
+        _, found, trace = site.log.read_text("utf-8", "replace").partition("Traceback")
+        if found:
+            text = f"{name} logs a traceback: {trace[:TRACE_SHOWN]}"
+            world.event_log.broken("no defects", text, name)
     finding = examine(world, record.cuts, grid.evidence)
     record.counts.update(world.event_log.counts)
     return finding
