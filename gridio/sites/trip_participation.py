@@ -189,7 +189,8 @@ class TripParticipant:
                 and self._check_at(leg) <= now
                 and not self._book.runs(reservation_id)
             ):
-                self._background.start(f"runs {reservation_id}", partial(self._check, leg))
+                name = f"runs {reservation_id} {_trip(leg).instance}"
+                self._background.start(name, partial(self._check, leg))
         self._say_what_is_ready(now)
         for trip, until in self._left_behind.values():
             if now < until:
@@ -290,14 +291,15 @@ class TripParticipant:
                 question,
                 Outcome.ABORT,
                 until,
-                lambda: self._is_committed(reservation_id),
+                lambda: self._is_still(leg),
                 settle_from=settle_from,
                 pause_max_s=BEGIN_RETRY_MAX_S,
             )
 
         outcome = await find_out(trip.cancellation)
         if outcome is Outcome.COMMIT:
-            await self._release(reservation_id, "the trip was cancelled")
+            if self._is_still(leg):
+                await self._release(reservation_id, "the trip was cancelled")
             return
         missing = ""
         if trip.begin is Begin.TOGETHER and outcome is not None:
@@ -310,7 +312,7 @@ class TripParticipant:
             )
             if None in answers:
                 outcome = None
-        if not self._is_committed(reservation_id):
+        if not self._is_still(leg):
             return
         if outcome is None and trip.begin is Begin.TOGETHER:
             await self._release(reservation_id, "nobody could be asked whether the others begin")
@@ -411,6 +413,12 @@ class TripParticipant:
         if self._book.site in ports:
             return TripVoting(question, ports, self._proposers.next())
         return OutsidersVoting(question, ports, self._proposers.next())
+
+    def _is_still(self, leg: Reservation) -> bool:
+        """True for a committed leg that no change has made part of a later attempt meanwhile."""
+        kept = self._book.leg(leg.reservation_id)
+        is_committed = kept is not None and kept.state is ReservationState.COMMITTED
+        return kept is not None and is_committed and kept.request.trip == leg.request.trip
 
     def _is_committed(self, reservation_id: str) -> bool:
         leg = self._book.leg(reservation_id)
