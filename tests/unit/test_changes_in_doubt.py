@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gridtravel.agents.trips.site_trips import SiteTrips
+from gridtravel.gridcore.booking.calendar_events import ReservationMoved
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.leg_change import SETTLE_S
 from gridtravel.gridcore.booking.reservations import Reservation, ReservationState
-from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.timing.instants import Instant, Interval
 from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
 from gridtravel.gridcore.trips.trip_consensus import Outcome, Phase, VoteQuestion
 from gridtravel.gridio.system.clock import ManualClock
@@ -126,3 +127,30 @@ async def test_who_goes_on_calls_off_what_was_left_behind() -> None:
             asker.participant.note_committed(leg)
             await look(asker, late)
             assert left_out.get(leg.reservation_id).state is ReservationState.RELEASED
+
+
+async def test_what_became_of_an_old_form_does_not_touch_the_new_one() -> None:
+    """A leg gets its new form while nobody answers about the old one. That attempt turns out to be
+    cancelled, as it should be: the leg stays, and is asked about before its new start.
+    """
+    acceptors = some_acceptors()
+    for each in acceptors.values():
+        each.is_dead = True
+    calendar, clock = a_calendar(4), ManualClock(START - CHECK_BEFORE_S + 1)
+    leg = commit(calendar, hold(calendar, a_request(start=START, trip=TRIP)).reservation_id)
+    keeper = a_keeper(calendar, acceptors, clock)
+    async with keeper.background.open():
+        keeper.participant.note_committed(leg)
+        keeper.participant.look(clock.now())
+        await some_seconds(clock)
+        moved = replace(
+            leg,
+            request=replace(leg.request, request_id="request-2", trip=NEW),
+            interval=Interval(200, 200 + 10),
+        )
+        calendar.apply(ReservationMoved(reservation=moved, at=clock.now()))
+        for each in acceptors.values():
+            each.is_dead = False
+        await chosen(acceptors, TRIP.cancellation)
+        await some_seconds(clock)
+    assert calendar.get(leg.reservation_id).state is ReservationState.COMMITTED
