@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from gridtravel.gridcore.booking.reservations import Offer
+from gridtravel.gridcore.booking.reservations import Begin, Offer
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.ports import CalendarPort, SitePort
 from gridtravel.gridio.rpc import verbs
 from gridtravel.gridio.rpc.codec.calendar_messages import NEWS
 from gridtravel.gridio.rpc.codec.checks import build
+from gridtravel.gridio.rpc.codec.reservations import TRIP
 from gridtravel.gridio.rpc.codec.table import Table
 from gridtravel.gridio.rpc.port_verbs import PORT_VERBS
 from gridtravel.gridio.rpc.server.handlers import handlers_of
@@ -77,3 +78,12 @@ def test_what_cannot_be_sent_as_an_argument() -> None:
     """Of a map the field itself is named: the keys are words of the user's."""
     with pytest.raises(InputError, match="the value of arguments cannot be sent"):
         build(site_pb2.QueryRequest, {"name": "why", "arguments": {"job": "\ud800"}})
+
+
+def test_a_trip_of_an_earlier_release_begins_each_by_itself() -> None:
+    """It says nothing of its begin; a number that only a later one knows is refused."""
+    message = common_pb2.TripRef(trip_id="trip-1", leg="a", attempt=1)
+    assert TRIP.decode(message).begin is Begin.EACH
+    message.begin = 9  # type: ignore[assignment]  # as another release may
+    with pytest.raises(InputError):
+        TRIP.decode(message)

@@ -106,6 +106,15 @@ def _contact_fields(contacts: Sequence[tuple[str, str]]) -> list[dict[str, str]]
     return [{"leg": leg, "contact": contact} for leg, contact in contacts]
 
 
+_BEGIN: Final = numbered({Begin.EACH: pb.TRIP_BEGIN_EACH, Begin.TOGETHER: pb.TRIP_BEGIN_TOGETHER})
+
+
+def _begin_of(field: str, number: int) -> Any:
+    """What a trip says of its begin; one of an earlier release says nothing, and means each."""
+    assert _BEGIN.read is not None, "it has one"
+    return _BEGIN.read(field, number or pb.TRIP_BEGIN_EACH)
+
+
 TRIP: Final = Table(
     TripRef,
     pb.TripRef,
@@ -124,12 +133,7 @@ TRIP: Final = Table(
             has_agent=Rule(name="lacks_agent", write=not_, read=lambda _, value: not value),
         )
     ),
-    begin=numbered(
-        {
-            Begin.EACH: pb.TRIP_BEGIN_EACH,
-            Begin.TOGETHER: pb.TRIP_BEGIN_TOGETHER,
-        }
-    ),
+    begin=Rule(read=_begin_of, write=_BEGIN.write),
 )
 
 MANIFEST: Final = Table(Manifest, pb.Manifest, contacts=Rule(read=_contacts, write=_contact_fields))
