@@ -4,6 +4,7 @@ anything but a value or an ``InputError``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -205,6 +206,7 @@ _SCALARS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+@functools.cache
 def anything(kind: type[Message], depth: int = 4) -> st.SearchStrategy[Any]:
     """Messages of ``kind`` with each field absent or at any value, also of enumerations."""
 
