@@ -25,6 +25,7 @@ from gridtravel.gridcore.booking.reservations import Reservation, ReservationSta
 from gridtravel.gridcore.jobs.job import JobView
 from gridtravel.gridio.journal.sqlite_file import read_records
 from gridtravel.travel_agent.demo.sites import GridFolder
+from tests.support.speed import at_this_speed
 
 CALENDAR_EVENTS: Final = (
     ReservationGranted
@@ -103,7 +104,7 @@ class SiteBooks:
         tell each other that their legs are ready.
         """
         sizes = self.sizes()
-        while (later := self._sizes_after(1.0)) != sizes:
+        while (later := self._sizes_after(at_this_speed(1))) != sizes:
             sizes = later
         return sizes
 
