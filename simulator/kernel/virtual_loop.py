@@ -181,15 +181,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         args: tuple[Any, ...],
     ) -> None:
         owner = OWNER.get()
-        if owner is not None and not self.is_ending:
-            if owner.is_paused:
-                self._defer(owner, held, callback, args)
-                return
-            if not owner.may_run():
-                self._dropped.append((callback, args, contextvars.copy_context()))
-                return
-        self.callbacks_run += 1
-        callback(*args)
+        if owner is None or self.is_ending or (not owner.is_paused and owner.may_run()):
+            self.callbacks_run += 1
+            callback(*args)
+        elif owner.is_paused:
+            self._defer(owner, held, callback, args)
+        else:
+            self._dropped.append((callback, args, contextvars.copy_context()))
 
     def _run_timer(
         self,
@@ -198,14 +196,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         args: tuple[Any, ...],
     ) -> None:
         owner = OWNER.get()
-        if owner is not None and not self.is_ending:
-            if owner.is_paused:
-                self._defer(owner, held, callback, args)
-                return
-            if not owner.may_run():
-                return
-        self.callbacks_run += 1
-        callback(*args)
+        if owner is None or self.is_ending or (not owner.is_paused and owner.may_run()):
+            self.callbacks_run += 1
+            callback(*args)
+        elif owner.is_paused:
+            self._defer(owner, held, callback, args)
 
     def _defer(
         self,
