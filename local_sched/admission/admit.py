@@ -8,7 +8,7 @@ from __future__ import annotations
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
 from gridtravel.gridcore.jobs.job import JobSpec
 from gridtravel.gridcore.timing.instants import Instant
-from gridtravel.local_sched.policies.policy import Policy, site_view, view_of_waiting
+from gridtravel.local_sched.policies.policy import PolicyJob, QueuePolicy, QueueView
 from gridtravel.local_sched.scheduling.compression import FAR
 from gridtravel.local_sched.scheduling.config import SchedulerMode
 from gridtravel.local_sched.scheduling.jobs import Job
@@ -23,7 +23,7 @@ def admit(
     owner: str,
     job_id: str,
     now: Instant,
-    policy: Policy | None = None,
+    policy: QueuePolicy | None = None,
 ) -> Job | Decline:
     """The job, ready for ``submit``, or the rule that refuses it.
 
@@ -42,11 +42,43 @@ def admit(
     if spec.reservation_id:
         job.bound_to = (spec.reservation_id,)
     elif policy is not None:
-        answer = policy.admit(site_view(scheduler, class_name, now), view_of_waiting(job))
+        answer = policy.admit(queue_view(scheduler, class_name, now), policy_job(job))
         if isinstance(answer, Decline):
             return answer
-        job.deadline = answer.deadline
+        job.deadline = None if answer.deadline is None else int(answer.deadline)
     return job
+
+
+def queue_view(scheduler: LocalScheduler, class_name: str, now: Instant) -> QueueView:
+    """One class at ``now``: its queue in order, what runs, and the room without any waiting
+    job's place.
+    """
+    pool = scheduler.pools[class_name]
+    availability = pool.availability_without_queue(now)
+    running = [job for job in scheduler.running.values() if job.class_name == class_name]
+    return QueueView(
+        now=now,
+        nodes=pool.nodes_up,
+        capacity=pool.profile.capacity,
+        waiting=tuple(policy_job(job) for job in pool.in_order(now)),
+        running=tuple(policy_job(job) for job in running),
+        room_steps=tuple(availability.steps()),
+    )
+
+
+def policy_job(job: Job) -> PolicyJob:
+    """A job as a policy may know it."""
+    return PolicyJob(
+        job_id=job.job_id,
+        nodes=job.nodes,
+        limit_s=job.limit_s,
+        submitted_at=job.submitted_at,
+        sequence=job.sequence,
+        owner=job.owner,
+        account=job.account,
+        deadline=job.deadline,
+        started_at=job.started_at,
+    )
 
 
 def refuse_job(scheduler: LocalScheduler, spec: JobSpec, owner: str) -> Decline | None:
