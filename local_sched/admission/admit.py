@@ -8,10 +8,10 @@ from __future__ import annotations
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
 from gridtravel.gridcore.jobs.job import JobSpec
 from gridtravel.gridcore.timing.instants import Instant
-from gridtravel.local_sched.policies.policy import PolicyJob, QueuePolicy, QueueView
 from gridtravel.local_sched.scheduling.compression import FAR
 from gridtravel.local_sched.scheduling.config import SchedulerMode
 from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.local_sched.scheduling.policy_views import policy_job, queue_view
 from gridtravel.local_sched.scheduling.pool import ResourcePool
 from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
 from gridtravel.local_sched.scheduling.usage import Usage
@@ -23,12 +23,11 @@ def admit(
     owner: str,
     job_id: str,
     now: Instant,
-    policy: QueuePolicy | None = None,
 ) -> Job | Decline:
     """The job, ready for ``submit``, or the rule that refuses it.
 
-    ``policy``: asked last, on a view of the job's class; a job that goes into a reservation is paid
-    for and promised by that, so no policy is asked."""
+    The policy of its class is asked last. A job that goes into a reservation is paid for and
+    promised by that, so no policy is asked."""
     refusal = _refuse_length(scheduler, spec)
     if refusal is not None:
         return refusal
@@ -39,46 +38,18 @@ def admit(
     if refusal is not None:
         return refusal
     job = Job(job_id, spec.nodes, spec.limit_s, now, owner, spec.account, class_name, spec)
+    policy = scheduler.pools[class_name].policy
     if spec.reservation_id:
         job.bound_to = (spec.reservation_id,)
     elif policy is not None:
-        answer = policy.admit(queue_view(scheduler, class_name, now), policy_job(job))
+        answer = policy.admit(
+            queue_view(scheduler.pools[class_name], scheduler.running.values(), now),
+            policy_job(job),
+        )
         if isinstance(answer, Decline):
             return answer
         job.deadline = None if answer.deadline is None else int(answer.deadline)
     return job
-
-
-def queue_view(scheduler: LocalScheduler, class_name: str, now: Instant) -> QueueView:
-    """One class at ``now``: its queue in order, what runs, and the room without any waiting
-    job's place.
-    """
-    pool = scheduler.pools[class_name]
-    availability = pool.availability_without_queue(now)
-    running = [job for job in scheduler.running.values() if job.class_name == class_name]
-    return QueueView(
-        now=now,
-        nodes=pool.nodes_up,
-        capacity=pool.profile.capacity,
-        waiting=tuple(policy_job(job) for job in pool.in_order(now)),
-        running=tuple(policy_job(job) for job in running),
-        room_steps=tuple(availability.steps()),
-    )
-
-
-def policy_job(job: Job) -> PolicyJob:
-    """A job as a policy may know it."""
-    return PolicyJob(
-        job_id=job.job_id,
-        nodes=job.nodes,
-        limit_s=job.limit_s,
-        submitted_at=job.submitted_at,
-        sequence=job.sequence,
-        owner=job.owner,
-        account=job.account,
-        deadline=job.deadline,
-        started_at=job.started_at,
-    )
 
 
 def refuse_job(scheduler: LocalScheduler, spec: JobSpec, owner: str) -> Decline | None:

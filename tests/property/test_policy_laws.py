@@ -12,16 +12,24 @@ from hypothesis import strategies as st
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 from gridtravel.gridcore.errors import InputError
-from gridtravel.gridcore.jobs.job import JobSpec
+from gridtravel.gridcore.jobs.job import JobSpec, JobState
 from gridtravel.gridcore.timing.instants import Instant
-from gridtravel.local_sched.admission.admit import admit, policy_job, queue_view
+from gridtravel.local_sched.admission.admit import admit
 from gridtravel.local_sched.admission.registry import BACKFILLING, policy_named
 from gridtravel.local_sched.policies.policy import Admitted, PolicyJob, QueueView
+from gridtravel.local_sched.scheduling.backfill import BackfillRule
 from gridtravel.local_sched.scheduling.config import SchedulerConfig
-from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.local_sched.scheduling.jobs import Job, WaitReason
+from gridtravel.local_sched.scheduling.policy_views import policy_job, queue_view
 from tests.support.scheduler_worlds import SmallSite
 
 submissions = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 50)), min_size=1, max_size=8)
+
+
+def view_of(site: SmallSite) -> QueueView:
+    """What a policy of its one class would be shown."""
+    scheduler = site.scheduler
+    return queue_view(scheduler.pools["node"], scheduler.running.values(), site.now)
 
 
 @pytest.mark.parametrize("name", BACKFILLING)
@@ -36,11 +44,11 @@ def test_a_view_is_the_queue_and_changes_nothing(
         site.submit(nodes, limit_s)
     site.cycle()
     before = site.calendar.free["node"].steps()
-    view = queue_view(site.scheduler, "node", site.now)
+    view = view_of(site)
     pool = site.scheduler.pools["node"]
     assert [job.job_id for job in view.waiting] == [job.job_id for job in pool.in_order(site.now)]
     assert sorted(job.job_id for job in view.waiting) == sorted(site.scheduler.waiting)
-    assert queue_view(site.scheduler, "node", site.now) == view
+    assert view_of(site) == view
     assert site.calendar.free["node"].steps() == before
 
 
@@ -50,7 +58,7 @@ def test_room_of_a_view_is_without_waiting_jobs() -> None:
     site.submit(3, 100)
     site.submit(4, 50)
     site.cycle()
-    view = queue_view(site.scheduler, "node", 0)
+    view = view_of(site)
     assert view.availability() == AvailabilityProfile.from_steps(4, [(0, 1), (100, 4)])
     assert [(job.job_id, job.work_s) for job in view.running] == [("j1", 100)]
 
@@ -80,17 +88,74 @@ def test_admission_asks_the_policy_last_and_keeps_its_deadline() -> None:
     """The site's caps come first; the policy's refusal is passed on; its promise goes into the
     job.
     """
-    site = SmallSite()
-    policy = SmallJobsOnly()
+    site = SmallSite(SchedulerConfig(policy=SmallJobsOnly()))
     spec = JobSpec(request_id="a", name="n", account="x", nodes=2, limit_s=5, argv=("true",))
-    job = admit(site.scheduler, spec, "ann", "1", 0, policy)
+    job = admit(site.scheduler, spec, "ann", "1", 0)
     assert isinstance(job, Job)
     assert job.deadline == 50
     assert policy_job(job).deadline == 50
     wide = JobSpec(request_id="b", name="n", account="x", nodes=3, limit_s=5, argv=("true",))
-    refused = admit(site.scheduler, wide, "ann", "2", 0, policy)
+    refused = admit(site.scheduler, wide, "ann", "2", 0)
     assert isinstance(refused, Decline)
     assert refused.rule is DeclineRule.POLICY
+
+
+@dataclass(frozen=True)
+class LastComeFirst(SmallJobsOnly):
+    """Serves whoever came last, and nobody who has waited for a minute."""
+
+    def prioritise(self, view: QueueView) -> Sequence[str] | None:
+        """Backwards."""
+        return [job.job_id for job in sorted(view.waiting, key=lambda job: -job.sequence)]
+
+    def gives_up(self, job: PolicyJob, now: Instant) -> str:
+        """A minute is the most."""
+        return "it waited too long" if now - job.submitted_at > 60 else ""
+
+
+@given(submissions=submissions, fifth=st.integers(1, 4))
+def test_a_policy_orders_its_queue(submissions: list[tuple[int, int]], fifth: int) -> None:
+    """The queue is served in the order that the policy says, whatever order it would have had;
+    whoever is put on hold meanwhile is passed over and comes back into his turn.
+    """
+    backfill = BackfillRule(depth=0)
+    site = SmallSite(SchedulerConfig(backfill=backfill, policy=LastComeFirst()))
+    blocker = site.submit(4, 100)
+    site.cycle()
+    jobs = [site.submit(nodes, limit_s) for nodes, limit_s in submissions]
+    held = jobs[fifth % len(jobs)]
+    site.scheduler.hold(held.job_id, WaitReason.HELD)
+    site.cycle(1)
+    others = [job.job_id for job in reversed(jobs) if job is not held]
+    assert [job.job_id for job in site.scheduler.pools["node"].queue.jobs] == others
+    site.scheduler.hold(held.job_id, None)
+    site.cycle(2)
+    assert [job.job_id for job in site.scheduler.pools["node"].queue.jobs] == [
+        job.job_id for job in reversed(jobs)
+    ]
+    site.now = 3
+    site.end(blocker)
+    assert jobs[-1] in site.cycle(3).starts
+
+
+def test_a_policy_gives_a_job_up() -> None:
+    """It leaves the queue with its reason, as if it had been cancelled, on hold or not; what runs
+    stays.
+    """
+    site = SmallSite(SchedulerConfig(policy=LastComeFirst()))
+    runs = site.submit(4, 1000)
+    site.cycle()
+    waits, held = site.submit(1, 10), site.submit(1, 10)
+    site.scheduler.hold(held.job_id, WaitReason.HELD)
+    assert list(site.cycle(60).given_up) == []
+    assert list(site.cycle(61).given_up) == [
+        (waits, "it waited too long"),
+        (held, "it waited too long"),
+    ]
+    assert waits.state is JobState.CANCELLED
+    assert list(site.scheduler.running) == [runs.job_id]
+    assert not site.scheduler.waiting
+    assert list(site.cycle(62).given_up) == []
 
 
 def test_unknown_policy_names_the_known() -> None:
