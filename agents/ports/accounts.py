@@ -75,11 +75,13 @@ async def grant(core: AgentCore, arguments: Mapping[str, str]) -> object:
 
 async def refund(core: AgentCore, arguments: Mapping[str, str]) -> object:
     """Give back what was paid for something, or a part of it."""
-    only(arguments, "reference", "millicredits", "note")
+    only(arguments, "reference", "millicredits", "note", "request")
     ledger, reference = _ledger(core), word(arguments, "reference")
+    request_id = word(arguments, "request")
+    check_id("request id", request_id)
     amount = number(arguments, "millicredits")
     note = text_or_none(arguments, "note") or ""
-    ledger.refund(reference, amount, core.clock.now(), note)
+    ledger.refund(reference, amount, request_id=request_id, note=note, at=core.clock.now())
     hold = ledger.hold_of(reference)
     assert hold is not None, "it was refunded"
     return {"reference": reference, "account": hold.account, "charged": hold.charged}

@@ -44,7 +44,7 @@ _SCHEMA: Final = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {FORMAT_VERSION}",
     "CREATE TABLE entries (entry INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL,"
-    " reference TEXT NOT NULL, note TEXT NOT NULL)",
+    " reference TEXT NOT NULL, note TEXT NOT NULL, request TEXT UNIQUE)",
     "CREATE INDEX entries_by_reference ON entries (reference)",
     "CREATE TABLE postings (account TEXT NOT NULL, entry INTEGER NOT NULL REFERENCES entries,"
     " millicredits INTEGER NOT NULL, PRIMARY KEY (account, entry)) WITHOUT ROWID",
@@ -142,18 +142,12 @@ class Ledger:
             raise InputError("a grant of nothing")
         reference = f"grant/{request_id}"
         with self._transaction():
-            known = self._postings_of(EntryKind.GRANT, reference)
-            if known:
-                if known.get(account) != millicredits:
-                    raise ConflictError(
-                        f"{request_id!r} was used for another grant",
-                        hint="use a new id for each grant",
-                    )
+            if self._was_said(reference, account, millicredits):
                 return None
             short = self._shortfall(account, -millicredits)
             if short is None:
                 moved = {GRANTED: -millicredits, account: millicredits}
-                self._enter(EntryKind.GRANT, reference, note, at, moved)
+                self._enter(EntryKind.GRANT, reference, note, at, moved, request=reference)
             return short
 
     def available(self, account: str) -> int:
@@ -246,13 +240,18 @@ class Ledger:
         if known is not None and known.charged is None:
             self.charge(reference, 0, at, note)
 
-    def refund(self, reference: str, millicredits: int, at: Instant, note: str) -> None:
-        """Give back so much of what ``reference`` paid. ``ConflictError`` for more than that; each
-        refund counts, so whoever may say it twice says it with the amount that is left.
+    def refund(
+        self, reference: str, millicredits: int, *, request_id: str, note: str, at: Instant
+    ) -> None:
+        """Give back so much of what ``reference`` paid, once for each ``request_id``.
+        ``ConflictError`` for more than that.
         """
         _check_amount(millicredits)
+        request = f"refund/{request_id}"
         with self._transaction():
             known = self._hold_of(reference)
+            if known is not None and self._was_said(request, known.account, millicredits):
+                return
             if known is None or known.charged is None or known.charged < millicredits:
                 raise ConflictError(
                     f"{reference} has not paid {millicredits} millicredits",
@@ -263,7 +262,7 @@ class Ledger:
                 (millicredits, reference),
             )
             moved = {EARNED: -millicredits, known.account: millicredits}
-            self._enter(EntryKind.REFUND, reference, note, at, moved)
+            self._enter(EntryKind.REFUND, reference, note, at, moved, request=request)
 
     def hold_of(self, reference: str) -> Hold | None:
         """The hold behind a reference, open or closed."""
@@ -387,12 +386,14 @@ class Ledger:
         note: str,
         at: Instant,
         moved: Mapping[str, int],
+        *,
+        request: str | None = None,
     ) -> None:
         if not any(moved.values()):
             return
         entry = self._connection.execute(
-            "INSERT INTO entries (at, kind, reference, note) VALUES (?, ?, ?, ?)",
-            (at, kind, reference, note[:NOTE_LENGTH_MAX]),
+            "INSERT INTO entries (at, kind, reference, note, request) VALUES (?, ?, ?, ?, ?)",
+            (at, kind, reference, note[:NOTE_LENGTH_MAX], request),
         ).lastrowid
         for account, millicredits in moved.items():
             if millicredits:
@@ -427,17 +428,27 @@ class Ledger:
         ).fetchone()
         return None if row is None else _hold(row)
 
-    def _postings_of(self, kind: EntryKind, reference: str) -> dict[str, int]:
-        rows = self._connection.execute(
-            "SELECT account, millicredits FROM postings JOIN entries USING (entry)"
-            " WHERE reference = ? AND kind = ?",
-            (reference, kind),
-        )
-        return dict(rows.fetchall())
+    def _was_said(self, request: str, account: str, millicredits: int) -> bool:
+        """True when an entry was made for this request; ``ConflictError`` when it was another."""
+        row = self._connection.execute(
+            "SELECT millicredits FROM entries LEFT JOIN postings ON entries.entry = postings.entry"
+            " AND account = ? WHERE request = ?",
+            (account, request),
+        ).fetchone()
+        if row is not None and row[0] != millicredits:
+            raise ConflictError(
+                f"{request!r} was used for another entry", hint="use a new id for each"
+            )
+        return row is not None
 
     def _first_charge(self, reference: str) -> int:
         """What a closed hold was charged when it was closed, whatever was refunded since."""
-        return self._postings_of(EntryKind.CHARGE, reference).get(EARNED, 0)
+        row = self._connection.execute(
+            "SELECT millicredits FROM postings JOIN entries USING (entry)"
+            " WHERE reference = ? AND kind = ? AND account = ?",
+            (reference, EntryKind.CHARGE, EARNED),
+        ).fetchone()
+        return 0 if row is None else int(row[0])
 
     def _fault(self, fault: OSError | sqlite3.Error) -> UnavailableError:
         return UnavailableError(

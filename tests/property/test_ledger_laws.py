@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -114,13 +115,20 @@ class LedgerWorld(RuleBasedStateMachine):
 
     @rule(reference=references, amount=amounts)
     def refund(self, reference: str, amount: int) -> None:
-        """At most what was paid and not refunded."""
+        """At most what was paid and not refunded; once for each id."""
         known = self.holds.get(reference)
+        self.at += 1
+        said: Any = {"request_id": str(self.at), "note": "a gift", "at": self.at}
+        if not amount:
+            return
         if known is None or known.charged is None or known.charged < amount:
             with pytest.raises(ConflictError):
-                self.ledger.refund(reference, amount, self.at, "a gift")
+                self.ledger.refund(reference, amount, **said)
             return
-        self.ledger.refund(reference, amount, self.at, "a gift")
+        for _ in range(2):
+            self.ledger.refund(reference, amount, **said)
+        with pytest.raises(ConflictError):
+            self.ledger.refund(reference, amount + 1, **said)
         self.has[known.account] += amount
         left = known.charged - amount
         self.holds[reference] = Hold(
