@@ -389,6 +389,9 @@ class Ledger:
         *,
         request: str | None = None,
     ) -> None:
+        """One entry; nothing where nothing moves. An account that pays what was held of it all the
+        same has a posting of 0, so that its statement tells it.
+        """
         if not any(moved.values()):
             return
         entry = self._connection.execute(
@@ -396,18 +399,17 @@ class Ledger:
             (at, kind, reference, note[:NOTE_LENGTH_MAX], request),
         ).lastrowid
         for account, millicredits in moved.items():
-            if millicredits:
-                self._connection.execute(
-                    "INSERT INTO postings (account, entry, millicredits) VALUES (?, ?, ?)",
-                    (account, entry, millicredits),
-                )
-                self._connection.execute(
-                    "INSERT INTO balances VALUES (?, 0) ON CONFLICT DO NOTHING", (account,)
-                )
-                self._connection.execute(
-                    "UPDATE balances SET millicredits = millicredits + ? WHERE account = ?",
-                    (millicredits, account),
-                )
+            self._connection.execute(
+                "INSERT INTO postings (account, entry, millicredits) VALUES (?, ?, ?)",
+                (account, entry, millicredits),
+            )
+            self._connection.execute(
+                "INSERT INTO balances VALUES (?, 0) ON CONFLICT DO NOTHING", (account,)
+            )
+            self._connection.execute(
+                "UPDATE balances SET millicredits = millicredits + ? WHERE account = ?",
+                (millicredits, account),
+            )
 
     def _shortfall(self, account: str, wanted: int) -> Shortfall | None:
         available = self._balance(account)
