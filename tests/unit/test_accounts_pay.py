@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, Reser
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
+from gridtravel.gridio.journal.contract import Record
 from gridtravel.gridio.journal.memory import WriteStage
 from gridtravel.gridio.ledger.ledger import EARNED, HELD, Ledger
 from tests.support.maintenance_world import KENNETH, ROOT, MaintenanceWorld, a_wish
@@ -227,6 +228,40 @@ def test_a_crash_between_the_books_is_put_right(tmp_path: Path, stage: WriteStag
             assert world.ledger.open_holds() == {}
 
     asyncio.run(scene())
+
+
+def test_nothing_is_paid_before_the_disk_has_it(tmp_path: Path) -> None:
+    """A release that is about to be written has not been settled; a crash here would leave a live
+    promise that was paid for.
+    """
+    seen: list[tuple[str, int]] = []
+
+    async def scene() -> None:
+        ledger = Ledger(None)
+        ledger.grant("kenneth", GRANTED, request_id="first", note="", at=0)
+
+        def look(stage: WriteStage, records: Sequence[Record]) -> None:
+            if stage is WriteStage.BEFORE:
+                seen.extend((each.kind, ledger.accounts()[HELD]) for each in records)
+
+        world = MaintenanceWorld(
+            tmp_path, ledger=ledger, tariff=FlatTariff(HOUR_PRICE), on_write=look
+        )
+        await world.start()
+        made = await world.desk().set_reservation(a_wish("a", 2, 2_000, 100), is_dry_run=False)
+        assert isinstance(made, Reservation)
+        releasing = asyncio.create_task(
+            world.agent.calendar_port(KENNETH).release(made.reservation_id)
+        )
+        await world.agent.tick()
+        await releasing
+        await world.tick()
+        assert ledger.accounts()[HELD] == 0
+        await world.stop()
+
+    asyncio.run(scene())
+    assert ("granted", 200) in seen
+    assert ("changed", 200) in seen
 
 
 def test_nobody_charges_anothers_account(tmp_path: Path) -> None:
