@@ -253,7 +253,7 @@ def test_nothing_is_paid_before_the_disk_has_it(tmp_path: Path) -> None:
         releasing = asyncio.create_task(
             world.agent.calendar_port(KENNETH).release(made.reservation_id)
         )
-        await asyncio.sleep(0)  # the release is decided, and its write has not begun
+        await world.clock.sleep_until(0)  # the release is decided, and its write has not begun
         await world.agent.tick()
         await releasing
         await world.tick()
