@@ -33,7 +33,7 @@ from gridtravel.gridcore.booking.reservations import (
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.manifests import Manifest
-from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
+from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S, CLOCKS_APART_S
 from gridtravel.gridcore.trips.trip_consensus import Outcome
 from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.sites.trip_keeping import Proposers
@@ -285,7 +285,7 @@ class TripParticipant:
             return  # in its new form it is asked about before its new start
         trip, until = _trip(leg), _late(leg)
 
-        async def find_out(question: str, settle_from: Instant = 0) -> Outcome | None:
+        async def find_out(question: str, settle_from: Instant) -> Outcome | None:
             return await self._find_out(
                 trip,
                 question,
@@ -296,7 +296,7 @@ class TripParticipant:
                 pause_max_s=BEGIN_RETRY_MAX_S,
             )
 
-        outcome = await find_out(trip.cancellation)
+        outcome = await find_out(trip.cancellation, trip.starts_at - CHECK_BEFORE_S)
         if outcome is Outcome.COMMIT:
             if self._is_still(leg):
                 await self._release(reservation_id, "the trip was cancelled")
@@ -389,11 +389,15 @@ class TripParticipant:
         pause_max_s: float = RETRY_MAX_S,
     ) -> Outcome | None:
         """Learn an outcome, or have ``wish`` chosen where none was; ``None``: not before ``until``,
-        or nobody wants to know any more. Before ``settle_from`` it only learns.
+        or nobody wants to know any more. Before ``settle_from`` it only learns. Where others have
+        to settle it, whose clocks may be behind ours, it asks them a little later: they would
+        refuse, and so would the next ones, again and again.
         """
         questions = question
         if isinstance(questions, str):
             questions = self._questions(trip.acceptors, questions)
+        if isinstance(questions, OutsidersVoting):
+            settle_from += CLOCKS_APART_S
         wait_s = RETRY_FIRST_S
         fraction = _fraction(f"{self._book.site} {trip.instance}")
         while is_wanted() and self._clock.now() < until:
