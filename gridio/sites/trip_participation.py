@@ -285,7 +285,7 @@ class TripParticipant:
             return  # in its new form it is asked about before its new start
         trip, until = _trip(leg), _late(leg)
 
-        async def find_out(question: str, settle_from: Instant) -> Outcome | None:
+        async def find_out(question: str, settle_from: Instant = 0) -> Outcome | None:
             return await self._find_out(
                 trip,
                 question,
@@ -296,7 +296,7 @@ class TripParticipant:
                 pause_max_s=BEGIN_RETRY_MAX_S,
             )
 
-        outcome = await find_out(trip.cancellation, trip.starts_at - CHECK_BEFORE_S)
+        outcome = await find_out(trip.cancellation)
         if outcome is Outcome.COMMIT:
             if self._is_still(leg):
                 await self._release(reservation_id, "the trip was cancelled")
@@ -419,7 +419,7 @@ class TripParticipant:
         questions = question
         if isinstance(questions, str):
             questions = self._questions(trip.acceptors, questions)
-        if isinstance(questions, OutsidersVoting):
+        if settle_from and isinstance(questions, OutsidersVoting):
             settle_from += CLOCKS_APART_S
         wait_s = RETRY_FIRST_S
         fraction = _fraction(f"{self._book.site} {trip.instance}")
