@@ -249,3 +249,23 @@ def test_interrupted_creation_is_done_again(tmp_path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(JournalDamaged, match="is empty, but held 1 records"):
         SqliteJournal(path, ids=IDS)
+
+
+def test_a_flush_alone_is_a_commit_with_a_change(tmp_path: Path) -> None:
+    """Any other would not be forced to the disk; others see that there was one. So it is with the
+    flush when a journal is opened, of what its last owner may have left unsafe.
+    """
+    path = tmp_path / "site.journal"
+    file = open_file(path)
+    file.write([record(1)], snapshot_at=None, sync=False)
+    other = sqlite3.connect(path)
+    versions = [other.execute("PRAGMA data_version").fetchone()]
+    file.write((), snapshot_at=None, sync=True)
+    versions.append(other.execute("PRAGMA data_version").fetchone())
+    file.close()
+    file = open_file(path)
+    versions.append(other.execute("PRAGMA data_version").fetchone())
+    assert len(set(versions)) == 3
+    other.close()
+    file.close()
+    assert numbers(path) == [1]
