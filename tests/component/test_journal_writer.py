@@ -517,7 +517,13 @@ def test_it_is_known_how_much_may_be_forgotten(tmp_path: Path) -> None:
     path.write_bytes(other.read_bytes())
     journal = SqliteJournal(path, ids=IDS)
     assert (journal.was_rewound, journal.forgotten_most) == (True, 1 + 4096)
+    told = tmp_path / "told.journal"
+    for suffix in ("", "-wal", ".lock"):
+        shutil.copy(f"{path}{suffix}", f"{told}{suffix}")
     journal.close()
+    again = SqliteJournal(told, ids=IDS)
+    assert not again.was_rewound, "it was told once, though its owner was killed then"
+    again.close()
     path.write_bytes(old)
     path.with_name("site.journal.lock").unlink()
     journal = SqliteJournal(path, ids=IDS)
