@@ -405,6 +405,8 @@ def record_of(kind: bytes, body: bytes, body_length: int) -> bytes:
 
 
 HEAD = b'{"epoch": "e", "base": 0}'
+MISPLACED, _ = framed(record_of(b"TEST", b"x", 1), 0)
+"""Its checks say that it stands behind nothing."""
 FORGED: dict[str, tuple[bytes, bytes, bytes, str]] = {
     "a head of another kind": (b"[1]", b"", b"", "head"),
     "a head that is no JSON": (b"x", b"", b"", "head"),
@@ -413,6 +415,7 @@ FORGED: dict[str, tuple[bytes, bytes, bytes, str]] = {
     "half a record": (HEAD, b"\4", b"", "cannot be read"),
     "a kind that is none": (HEAD, record_of(b"", b"x", 1), b"", "cannot be read"),
     "a kind in no letters": (HEAD, record_of(b"\xff", b"x", 1), b"", "cannot be read"),
+    "an entry of another file": (HEAD, b"", MISPLACED + b"more", "is not the one"),
     "no beginning": (HEAD, b"", b"\1" * 16, "no beginning"),
     "zeros and then something": (HEAD, b"", bytes(16) + b"x", "no beginning"),
     "many zeros and then something": (HEAD, b"", bytes(200_000) + b"x", "no beginning"),
@@ -457,6 +460,8 @@ class PowerCut:
         self._names: dict[int, dict[str, int]] = {}
         self._cuts = 0
         self.flushes = 0
+        self.look: Callable[[], object] = lambda: None
+        """What is done at each flush."""
         for name in ("fdatasync", "fsync"):
             monkeypatch.setattr(os, name, self._flushed)
 
@@ -468,6 +473,7 @@ class PowerCut:
             self._names[status.st_ino] = entries
         else:
             self._content[status.st_ino] = path.read_bytes()
+        self.look()
 
     def left(self, path: Path) -> list[int]:
         """The numbers that would be left at ``path``."""
@@ -507,7 +513,12 @@ async def test_what_is_acknowledged_outlives_a_power_failure(
         await journal.append((record(3),), sync=False).durable()
         await journal.append(()).durable()
         assert cut.left(path) == [0, 1, 2, 3]
+        seen: list[list[int]] = []
+        cut.look = lambda: seen.append(cut.left(path))
         await journal.snapshot(record(4)).durable()
+        cut.look = lambda: None
+        assert [4] in seen
+        assert all(each in ([0, 1, 2, 3], [4]) for each in seen), "never neither old nor new"
         assert cut.left(path) == [4]
         await journal.append((record(5),)).durable()
         assert cut.left(path) == [4, 5]
