@@ -173,8 +173,10 @@ def test_failed_opening_gives_everything_back(
     path = tmp_path / "site.journal"
     with monkeypatch.context() as patch:
         patch.setattr(LogKeeper, "__init__", refuse)
-        with pytest.raises(JournalFailed, match="no thread today"):
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(JournalFailed, match="no thread today") as caught:
             SqliteJournal(path, ids=IDS)
+        assert len(os.listdir("/proc/self/fd")) == before, caught.value
     SqliteJournal(path, ids=IDS).close()
 
 
