@@ -14,12 +14,14 @@ from typing import Final
 from gridtravel.agents.journal.events import CODEC, JobAccepted
 from gridtravel.gridcore.booking.calendar_events import ReservationGranted
 from gridtravel.gridio.journal.contract import Record
+from gridtravel.simulator.checks.group_checkers import GroupLedger
 from gridtravel.simulator.checks.site_ledger import SiteLedger
+from gridtravel.simulator.kernel.contacts import ContactLog
 from gridtravel.simulator.kernel.event_log import EventLog
 from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
 from gridtravel.simulator.processes.disks import Cut
 from gridtravel.simulator.processes.laptops import LiveLaptop
-from gridtravel.simulator.processes.live_grid import ClockSpan
+from gridtravel.simulator.processes.live_grid import Absence, ClockSpan
 
 TRIP_NAME: Final = re.compile(rb"trip-[0-9a-z]{26}")
 
@@ -92,13 +94,38 @@ class FoundSite:
             self.ledger.written([record])
 
 
+class FoundManager(FoundSite):
+    """A manager by its journal."""
+
+    ledger: GroupLedger
+
+    def __init__(self, name: str, nodes: int, records: Iterable[Record], world: FoundWorld) -> None:
+        self.name = name
+        self.clock = FoundClock([])
+        self.ledger = GroupLedger(name, nodes, world.event_log, world.time)
+        self.records = list(records)
+        self.events = []
+        for record in self.records:
+            world.time.set_to(record.at - WORLD_BEGIN)
+            self.ledger.written([record])
+        self.ledger.note_runs(world)
+
+
 class FoundWorld:
     """All of it, see ``checked_world.CheckedWorld``."""
 
-    def __init__(self, laptops: Mapping[str, LiveLaptop], storm_ends_at: float) -> None:
+    def __init__(
+        self,
+        laptops: Mapping[str, LiveLaptop],
+        storm_ends_at: float,
+        absences: Mapping[str, Sequence[Absence]] | None = None,
+    ) -> None:
+        """``absences``: when each daemon was dead, where nothing else went wrong."""
         self.time = ReadingTime()
+        self._contacts = None if absences is None else self._read(absences)
         self.event_log = EventLog(self.time)
         self.sites: dict[str, FoundSite] = {}
+        self.managers: list[FoundManager] = []
         self.laptops = dict(laptops)
         self.liars: frozenset[str] = frozenset()
         self.storm_ends_s = storm_ends_at - WORLD_BEGIN
@@ -106,8 +133,36 @@ class FoundWorld:
     def why_unheard(
         self, site: str, acceptors: Sequence[str], from_s: float, until_s: float
     ) -> str:
-        """See ``CheckedWorld``. Of real processes nobody knows more than when the trouble ended."""
+        """See ``CheckedWorld``. Where more than kill -9 went wrong nobody knows more than when the
+        trouble ended.
+        """
+        if self._contacts is not None:
+            return self._contacts.why_unheard(site, acceptors, from_s, until_s)
         return "struck meanwhile" if from_s <= self.storm_ends_s else ""
+
+    def was_away(self, site: str, from_s: float, until_s: float) -> bool:
+        """True when a daemon was dead at any moment between these seconds; only where absences are
+        known.
+        """
+        assert self._contacts is not None, "nobody has told of absences"
+        return self._contacts.was_gone(site, from_s, until_s)
+
+    def add_manager(self, name: str, nodes: int, records: Iterable[Record]) -> FoundManager:
+        """Read a manager's journal, when those of its sites have been read."""
+        manager = FoundManager(name, nodes, records, self)
+        self.sites[name] = manager
+        self.managers.append(manager)
+        return manager
+
+    def _read(self, absences: Mapping[str, Sequence[Absence]]) -> ContactLog:
+        contacts = ContactLog(self.time)
+        for name, spans in absences.items():
+            for span in spans:
+                self.time.set_to(span.begins - WORLD_BEGIN)
+                contacts.gone(name, "killed")
+                self.time.set_to(span.ends - WORLD_BEGIN)
+                contacts.back(name, "killed")
+        return contacts
 
     def add_site(
         self, name: str, nodes: int, records: Iterable[Record], spans: Sequence[ClockSpan] = ()
