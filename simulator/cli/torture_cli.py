@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridio.cli_frame import JsonOption
 from gridtravel.gridio.terminal.text import print_json, say, say_all, tell, tell_all
@@ -151,13 +151,21 @@ def _crash_real(
     from gridtravel.gridio.terminal.console import TerminalConsole
     from gridtravel.simulator.processes.crash_points import TripKind
     from gridtravel.simulator.processes.crashes import as_object, as_table, live_all
+    from gridtravel.simulator.processes.live_batch import why_no_slurm
 
     known = [each.value for each in TripKind]
     for name in names:
         if name not in known:
             raise InputError(f"no such trip: {name[:40]!r}", hint=f"one of {', '.join(known)}")
+    chosen = [TripKind(each) for each in names or known]
+    reason = why_no_slurm() if TripKind.NO_AGENT in chosen else ""
+    if reason and names:
+        raise UnavailableError(reason)
+    if reason:
+        tell(f"NOT LIVED: trips with a site without an agent: {reason}")
+        chosen.remove(TripKind.NO_AGENT)
     report = live_all(
-        [TripKind(each) for each in names or known],
+        chosen,
         lanes=workers or os.cpu_count() or 1,
         staged_bytes=staged_mb * 1_000_000,
         some=some,
@@ -168,6 +176,7 @@ def _crash_real(
         print_json(as_object(report))
     else:
         TerminalConsole().print(as_table(report))
+        say(f"trips: {report.trips}; points that never came: {len(report.missed)}")
         say_all(f"{what}: {count}" for what, count in sorted(report.counts.items()))
         say_all(report.broken)
     if report.broken:

@@ -18,7 +18,14 @@ from typing import Final
 from gridtravel.gridio.system.clock import Clock
 from gridtravel.local_sched.accounts.folder_calls import PART_SUFFIX
 from gridtravel.simulator.processes.attended_grid import END_WITHIN_S, AttendedGrid
-from gridtravel.simulator.processes.crash_points import HALF_STAGED, LAPTOP, Crash, TripKind
+from gridtravel.simulator.processes.crash_points import (
+    AT_CLUSTER,
+    HALF_STAGED,
+    LAPTOP,
+    Crash,
+    Point,
+    TripKind,
+)
 from gridtravel.simulator.processes.crash_trips import LARGE_FILE, STAGED, metajob_text
 from gridtravel.simulator.processes.diary import Entry, read_diary
 from gridtravel.simulator.processes.laptops import (
@@ -30,9 +37,9 @@ from gridtravel.simulator.processes.laptops import (
     Typist,
     sentenced,
 )
-from gridtravel.simulator.processes.live_grid import LiveGrid, LiveSite
+from gridtravel.simulator.processes.live_grid import LiveGrid
 from gridtravel.simulator.processes.mortal import Sentence
-from gridtravel.simulator.processes.rounds import Return
+from gridtravel.simulator.processes.rounds import LATER_S, Return
 
 LEAD_S: Final = 17.0
 """A trip that stages little starts so long after it is asked for: a hold's life, a daemon's absence
@@ -109,7 +116,7 @@ class CrashCampaign(AttendedGrid):
         """Tell who writes at the point that it is the one; the environment of the command."""
         pid_file = laptop.folder / "pid"
         more = laptop.noting(self.grid.diary, pid_file)
-        if crash is None or crash.at.words == HALF_STAGED:
+        if crash is None or crash.is_watched:
             return more
         victim = None
         if crash.victim != crash.at.writer:
@@ -127,13 +134,13 @@ class CrashCampaign(AttendedGrid):
         crash = result.crash
         if crash is None:
             return
-        if crash.at.words == HALF_STAGED:
-            site = self.grid.sites[crash.at.writer]
-            await self._until(lambda: self._is_half_staged(site))
+        if crash.is_watched:
+            before = self._shown(crash.at)
+            await self._until(lambda: self._shown(crash.at) > before)
             if crash.victim == LAPTOP:
                 command.signal(signal.SIGKILL)
                 return
-            site.kill()
+            self.grid.daemon(crash.victim).kill()
         if crash.victim == LAPTOP:
             return
         daemon = self.grid.daemon(crash.victim)
@@ -142,11 +149,14 @@ class CrashCampaign(AttendedGrid):
         daemon.spare()
         await self._back_after(daemon, crash.away_s)
 
-    def _is_half_staged(self, site: LiveSite) -> bool:
-        """True when half of the large file lies in an area that is not yet done with."""
+    def _shown(self, point: Point) -> int:
+        """How often there is what shows that a trip has come to a point that nobody writes down."""
+        if point.words != HALF_STAGED:
+            assert self.grid.batch is not None, "such points are at a site without an agent"
+            return len(list(self.grid.batch.far.glob(AT_CLUSTER[point.words])))
         half = self._staged.stat().st_size / 2
-        parts = (site.state / "areas").glob(f"*/{LARGE_FILE}{PART_SUFFIX}")
-        return any(_grown(each) >= half for each in parts)
+        areas = self.grid.sites[point.writer].state / "areas"
+        return sum(_grown(each) >= half for each in areas.glob(f"*/{LARGE_FILE}{PART_SUFFIX}"))
 
     # -- the user ----------------------------------------------------------------------------------
 
@@ -158,7 +168,8 @@ class CrashCampaign(AttendedGrid):
         elif said.code == KILLED and crash is not None and crash.back is Return.NEVER:
             laptop.is_lost = True
         else:
-            await self._rest(LAPTOP_AWAY_S)
+            is_late = crash is not None and crash.back is Return.LATER
+            await self._rest(LATER_S if is_late else LAPTOP_AWAY_S)
             await self.settle(laptop, tries=1)
 
     async def _until_over(self) -> None:
@@ -167,7 +178,9 @@ class CrashCampaign(AttendedGrid):
         while True:
             await self._rest(LOOK_EVERY_S)
             living = [each for each in self.grid.daemons if each.is_alive()]
-            if len(living) == len(self.grid.daemons) and not any(each.is_busy() for each in living):
+            is_busy = any(each.is_busy() for each in living)
+            is_busy |= self.grid.batch is not None and self.grid.batch.is_busy()
+            if len(living) == len(self.grid.daemons) and not is_busy:
                 return
             last_end = max(each.last_end() for each in self.grid.daemons)
             if self._clock.now_precise() > max(

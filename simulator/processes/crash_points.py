@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Final
 
 from gridtravel.simulator.processes.diary import Entry
+from gridtravel.simulator.processes.live_batch import CLUSTER
 from gridtravel.simulator.processes.live_grid import CHILDREN, HOLD_S, MANAGER, SITES
 from gridtravel.simulator.processes.mortal import Stage
 from gridtravel.simulator.processes.rounds import Return
@@ -22,8 +23,18 @@ from gridtravel.simulator.processes.rounds import Return
 LAPTOP: Final = "laptop"
 HALF_STAGED: Final = "half-staged"
 """In place of the words of a write: half of a leg's large file has come."""
+AT_CLUSTER: Final = {
+    "reserved": "book/*/granted",
+    "marked": "book/*/committed",
+    "queued": "jobs/*/id",
+}
+"""The same of a site without an agent, and the files there that show it."""
 AWAY_S: Final = (0.0, HOLD_S + 2.0)
 """How long a daemon that died is away, before it starts: not at all, or until holds are over."""
+WAYS_BACK: Final = {True: (Return.NEVER, Return.SOON), False: (Return.LATER, Return.SOON)}
+"""Of the laptop, and where a leg is without an agent: nobody but the laptop finishes or undoes that
+leg (docs/threats.md), so it comes back.
+"""
 LAST_WORDS: Final = "job-running"
 """Of a site's writes, the last of a start."""
 
@@ -35,6 +46,7 @@ class TripKind(enum.StrEnum):
     PIPELINE = "pipeline"
     RACE = "race"
     GROUP = "group"
+    NO_AGENT = "no-agent"
 
 
 class Phase(enum.StrEnum):
@@ -66,6 +78,9 @@ PHASE_OF: Final = {
     "job-accepted": Phase.COMMITTED,
     "job-submitted": Phase.COMMITTED,
     "trip-booked": Phase.COMMITTED,
+    "reserved": Phase.HELD,
+    "marked": Phase.COMMITTED,
+    "queued": Phase.COMMITTED,
     HALF_STAGED: Phase.STAGED,
     "input-arrived": Phase.STAGED,
     "inputs-named": Phase.STAGED,
@@ -81,7 +96,7 @@ PHASE_OF: Final = {
     "job-starting": Phase.BEGUN,
     LAST_WORDS: Phase.BEGUN,
 }
-"""By what a write says first."""
+"""By what a write says first, or what shows at a site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +130,20 @@ class Crash:
     back: Return = Return.SOON
     """Of the laptop."""
 
+    @property
+    def is_watched(self) -> bool:
+        """True when nobody writes down that the trip is there."""
+        return self.at.words == HALF_STAGED or self.at.words in AT_CLUSTER
+
     def __str__(self) -> str:
         way = self.back.value if self.victim == LAPTOP else f"after {self.away_s:.0f} s"
         return f"{self.kind}: {self.victim} dies {self.stage} {self.at}, is back {way}"
 
 
-def points_of(diary: Sequence[Entry], *, is_staged: bool) -> list[Point]:
-    """Every point of a trip that was lived without trouble, in order."""
+def points_of(kind: TripKind, diary: Sequence[Entry]) -> list[Point]:
+    """Every point of a trip that was lived without trouble: all writes in their order, and what
+    nobody writes down.
+    """
     points: list[Point] = []
     counts: dict[tuple[str, str], int] = {}
     for entry in diary:
@@ -129,7 +151,9 @@ def points_of(diary: Sequence[Entry], *, is_staged: bool) -> list[Point]:
         point = Point(entry.writer, entry.words, number)
         if point.phase is not None:
             points.append(point)
-    if is_staged:
+    if kind is TripKind.NO_AGENT:
+        points += [Point(CLUSTER, words, 1) for words in AT_CLUSTER]
+    if kind is TripKind.CO_START:
         sites = dict.fromkeys(each.writer for each in points if each.writer in SITES)
         points += [Point(site, HALF_STAGED, 1) for site in sites]
     return points
@@ -151,7 +175,7 @@ def crashes_of(kind: TripKind, points: Sequence[Point]) -> list[Crash]:
                     stage=stage,
                     victim=victim,
                     away_s=AWAY_S[turn % len(AWAY_S)],
-                    back=(Return.NEVER, Return.SOON)[turn % 2],
+                    back=WAYS_BACK[kind is not TripKind.NO_AGENT][turn % 2],
                 )
             )
     return crashes
@@ -167,13 +191,15 @@ def spread_over(crashes: Sequence[Crash], count: int) -> list[Crash]:
 
 def _deaths(kind: TripKind, point: Point) -> list[tuple[str, Stage]]:
     """(who, on which side of the write). What somebody else does is felt when it is done."""
+    if point.writer == CLUSTER:
+        return [(LAPTOP, Stage.AFTER), ("alpha", Stage.AFTER)]
     if point.words == HALF_STAGED:
         return [(LAPTOP, Stage.AFTER), (point.writer, Stage.AFTER)]
     deaths = [(point.writer, Stage.BEFORE), (point.writer, Stage.AFTER)]
     if point.writer != LAPTOP:
         deaths.append((LAPTOP, Stage.AFTER))
     else:
-        deaths.append(("beta", Stage.AFTER))
+        deaths.append(("alpha" if kind is TripKind.NO_AGENT else "beta", Stage.AFTER))
     if kind is TripKind.GROUP and point.writer in (*CHILDREN, LAPTOP):
         deaths.append((MANAGER, Stage.AFTER))
     return deaths

@@ -12,6 +12,7 @@ from typing import Final
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import format_utc
 from gridtravel.simulator.processes.crash_points import TripKind
+from gridtravel.simulator.processes.live_batch import CLUSTER
 from gridtravel.simulator.processes.live_grid import MANAGER
 
 NO_INPUT: Final = 66
@@ -23,6 +24,7 @@ DURATION_S: Final = {
     TripKind.PIPELINE: 8,
     TripKind.RACE: 12,
     TripKind.GROUP: 3,
+    TripKind.NO_AGENT: 12,
 }
 """Of each leg: a site that dies when it begins is back before that is over."""
 TRANSFER_S: Final = 3
@@ -31,6 +33,7 @@ WINDOW_S: Final = {
     TripKind.PIPELINE: 600,
     TripKind.RACE: 60,
     TripKind.GROUP: 60,
+    TripKind.NO_AGENT: 600,
 }
 """From the earliest start to the latest end; of a race, as long as its copies wait."""
 LEGS: Final = {
@@ -38,6 +41,7 @@ LEGS: Final = {
     TripKind.PIPELINE: {"alpha": 1, "beta": 1, "gamma": 1},
     TripKind.RACE: {"alpha": 1, "beta": 1, "gamma": 1},
     TripKind.GROUP: {MANAGER: 6, "gamma": 1},
+    TripKind.NO_AGENT: {"alpha": 1, CLUSTER: 1},
 }
 """Nodes at each machine. The manager's are of both its sites: neither has so many."""
 STAGED: Final = (TripKind.CO_START,)

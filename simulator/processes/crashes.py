@@ -12,6 +12,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from gridtravel.simulator.processes.crash_campaign import CrashCampaign
 
 OUTCOMES: Final = ("BOOKED", "ABSENT", "TORN")
+TRIES_MAX: Final = 3
+"""So often a trip is lived until somebody dies at the point: who writes what first, and how often,
+is never quite the same.
+"""
 BATCH: Final = 12
 """So many trips over one grid: its journals stay short, and a lane's end is seen soon."""
 
@@ -43,7 +48,6 @@ class Told:
     """What came of one crash."""
 
     crash: Crash
-    is_reached: bool
     outcome: str
     doubt_s: float
 
@@ -53,6 +57,10 @@ class LaneReport:
     """What came of one grid's share."""
 
     told: list[Told] = field(default_factory=list)
+    """Of the crashes that came about."""
+    missed: list[Crash] = field(default_factory=list)
+    """Their points never came."""
+    trips: int = 0
     points: list[Point] = field(default_factory=list)
     """Of a trip without trouble."""
     broken: list[str] = field(default_factory=list)
@@ -75,6 +83,8 @@ class CrashReport:
     """Everything that is told."""
 
     told: list[Told] = field(default_factory=list)
+    missed: list[Crash] = field(default_factory=list)
+    trips: int = 0
     points: dict[TripKind, int] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -82,6 +92,8 @@ class CrashReport:
     def add(self, lane: LaneReport) -> None:
         """One grid is done."""
         self.told += lane.told
+        self.missed += lane.missed
+        self.trips += lane.trips
         self.broken += lane.broken
         self.counts.update(lane.counts)
 
@@ -119,7 +131,9 @@ def live_all(
     for _, lane in _spread(shares, lanes):
         report.add(lane)
         for told in lane.told:
-            tell(f"{told.crash}: {told.outcome if told.is_reached else 'not reached'}")
+            tell(f"{told.crash}: {told.outcome}")
+        for crash in lane.missed:
+            tell(f"{crash}: not reached")
         for text in lane.broken:
             tell(f"broken: {text}")
     return report
@@ -143,20 +157,31 @@ async def _live(share: Share) -> LaneReport:
     from gridtravel.gridio.system.clock import SystemClock
     from gridtravel.gridio.system.ids import RandomIds
     from gridtravel.simulator.processes.crash_campaign import CrashCampaign
-    from gridtravel.simulator.processes.crash_trips import STAGED
     from gridtravel.simulator.processes.laptops import Typist
+    from gridtravel.simulator.processes.live_batch import live_batch
     from gridtravel.simulator.processes.live_grid import USER, live_grid
     from gridtravel.simulator.processes.live_state import ask_live
 
     clock = SystemClock()
-    has_manager = share.kind is TripKind.GROUP
-    with live_grid(clock, RandomIds(clock), small_disks=False, has_manager=has_manager) as grid:
+    with ExitStack() as stack:
+        batch = stack.enter_context(live_batch()) if share.kind is TripKind.NO_AGENT else None
+        grid = stack.enter_context(
+            live_grid(
+                clock,
+                RandomIds(clock),
+                small_disks=False,
+                has_manager=share.kind is TripKind.GROUP,
+                batch=batch,
+            )
+        )
         await grid.start()
         typist = Typist(grid.folder.user_config(USER))
         campaign = CrashCampaign(grid, typist, clock, staged_bytes=share.staged_bytes)
         try:
             for crash in share.crashes or (None,):
-                await campaign.play(share.kind, crash)
+                for _ in range(TRIES_MAX):
+                    if (await campaign.play(share.kind, crash)).is_reached or crash is None:
+                        break
             await campaign.come_to_rest()
             ends_at = clock.now_precise()
             await campaign.look_at_status()
@@ -169,18 +194,22 @@ async def _live(share: Share) -> LaneReport:
             typist.close()
             if share.keep is not None:
                 shutil.copytree(grid.folder.root, share.keep, ignore=_unneeded)
-    points = points_of(campaign.results[0].diary, is_staged=share.kind in STAGED)
+                if grid.batch is not None:
+                    shutil.copytree(grid.batch.far, share.keep / "far")
+    points = points_of(share.kind, campaign.results[0].diary)
+    reached = [each.crash for each in campaign.results if each.is_reached]
     return LaneReport(
         told=[
             Told(
                 crash=each.crash,
-                is_reached=each.is_reached,
                 outcome=finding.outcomes.get(each.laptop.trip_id, "ABSENT"),
                 doubt_s=finding.doubt_longest_s.get(each.laptop.trip_id, 0.0),
             )
             for each in campaign.results
-            if each.crash is not None
+            if each.crash is not None and each.is_reached
         ],
+        missed=[each for each in share.crashes if each not in reached],
+        trips=len(campaign.results),
         points=points if not share.crashes else [],
         broken=_named(campaign, violations),
         counts=campaign.happened.counts,
@@ -207,6 +236,8 @@ def _look(
     if grid.manager is not None:
         nodes = sum(SITES[name] for name in CHILDREN)
         world.add_manager(grid.manager.name, nodes, grid.manager.records())
+    if grid.batch is not None:
+        world.add_cluster(grid.batch)
     for daemon in grid.daemons:
         _, found, trace = daemon.log.read_text("utf-8", "replace").partition("Traceback")
         if found:
@@ -236,12 +267,13 @@ def as_object(report: CrashReport) -> dict[str, Any]:
                 "kind": kind.value,
                 "points": points,
                 "crashes": len(told := [each for each in report.told if each.crash.kind is kind]),
-                "reached": sum(each.is_reached for each in told),
+                "not_reached": sum(each.kind is kind for each in report.missed),
                 "outcomes": dict(sorted(Counter(each.outcome for each in told).items())),
                 "doubt_longest_s": max((each.doubt_s for each in told), default=0.0),
             }
             for kind, points in report.points.items()
         ],
+        "lived": report.trips,
         "counts": dict(sorted(report.counts.items())),
         "broken": report.broken,
     }
@@ -261,7 +293,7 @@ def as_table(report: CrashReport) -> Table:
         told = [
             each for each in report.told if (each.crash.kind, each.crash.victim) == (kind, victim)
         ]
-        struck = Counter(each.crash.at.phase for each in told if each.is_reached)
+        struck = Counter(each.crash.at.phase for each in told)
         outcomes = Counter(each.outcome for each in told)
         table.add_row(
             kind.value,

@@ -9,20 +9,32 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from gridtravel.agents.journal.events import CODEC, JobAccepted
 from gridtravel.gridcore.booking.calendar_events import ReservationGranted
+from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridio.batch.far_book import read_entries
+from gridtravel.gridio.batch.job_files import read_jobs
 from gridtravel.gridio.journal.contract import Record
 from gridtravel.simulator.checks.group_checkers import GroupLedger
-from gridtravel.simulator.checks.site_ledger import SiteLedger
+from gridtravel.simulator.checks.site_ledger import JobEntry, Promise, SiteLedger
 from gridtravel.simulator.kernel.contacts import ContactLog
 from gridtravel.simulator.kernel.event_log import EventLog
 from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
 from gridtravel.simulator.processes.disks import Cut
 from gridtravel.simulator.processes.laptops import LiveLaptop
+from gridtravel.simulator.processes.live_batch import CLUSTER, NODES, LiveBatch
 from gridtravel.simulator.processes.live_grid import Absence, ClockSpan
 
+BOOK_MARKS: Final = {
+    ReservationState.HELD: "granted",
+    ReservationState.COMMITTED: "committed",
+    ReservationState.RELEASED: "released",
+}
+"""Files of a reservation at a site without an agent; each is there from that on."""
+JOB_MARKS: Final = ("id", "started", "hosts", "ended", "cancelled")
 TRIP_NAME: Final = re.compile(rb"trip-[0-9a-z]{26}")
 
 
@@ -111,6 +123,74 @@ class FoundManager(FoundSite):
         self.ledger.note_runs(world)
 
 
+class FoundCluster(FoundSite):
+    """A site without an agent, by the files that travellers left there when every leg's time is
+    over. A leg begins there when its program does.
+    """
+
+    def __init__(self, cluster: LiveBatch, world: FoundWorld) -> None:
+        self.name = CLUSTER
+        self.clock = FoundClock([])
+        self.ledger = SiteLedger(CLUSTER, NODES, world.event_log, world.time)
+        self.records = []
+        self.events = []
+        for home in sorted(cluster.far.glob("book/gur.*")):
+            promise = _promise_in(home)
+            if promise is not None:
+                self.ledger.promises[promise.reservation.reservation_id] = promise
+        for home in sorted(cluster.far.glob("jobs/*/spec")):
+            self._add_job(home.parent)
+
+    def _add_job(self, home: Path) -> None:
+        marks = [path.name for path in home.iterdir() if path.stat().st_size]
+        lines = [f"job {home.name}"]
+        lines += [f"{each} {_line_of(home / each)}" for each in marks if each in JOB_MARKS]
+        lines.append(f"spec {_line_of(home / 'spec')}")
+        (files,) = read_jobs(lines)
+        spec = files.record.spec
+        view = files.view("", site=CLUSTER, owner="", now=files.record.latest_end)
+        self.ledger.jobs[view.job_id] = JobEntry(
+            view.job_id,
+            ("", spec.request_id),
+            spec.nodes,
+            reservation_id=spec.reservation_id,
+            is_running=view.started_precise is not None,
+        )
+        promise = self.ledger.promises.get(spec.reservation_id)
+        trip = promise.reservation.request.trip if promise is not None else None
+        if promise is not None and trip is not None and view.started_precise is not None:
+            promise.runs[trip.instance] = view.started_precise - WORLD_BEGIN
+
+
+def _line_of(path: Path) -> str:
+    return path.read_text().rstrip("\n")
+
+
+def _promise_in(home: Path) -> Promise | None:
+    """What became of one reservation; ``None``: nothing was granted."""
+    if not (home / "request").exists():
+        return None
+    moments = {
+        state: (home / mark).stat().st_mtime - WORLD_BEGIN
+        for state, mark in BOOK_MARKS.items()
+        if (home / mark).exists()
+    }
+    marks = " ".join(mark for mark in BOOK_MARKS.values() if (home / mark).exists())
+    lines = [f"entry {home.name} {marks}", f"request {_line_of(home / 'request')}"]
+    if (home / "granted").exists():
+        lines.insert(1, f"granted {_line_of(home / 'granted')}")
+    entry = read_entries(lines)[home.name]
+    after_all = (entry.granted_start or 0) + entry.wish.request.duration_s
+    found = entry.as_reservation(None, site=CLUSTER, owner="", now=after_all)
+    if found is None:
+        return None
+    promise = Promise(found, found.state)
+    promise.history = sorted((at, state) for state, at in moments.items())
+    if not promise.was(ReservationState.RELEASED):
+        promise.history.append((after_all - WORLD_BEGIN, found.state))
+    return promise
+
+
 class FoundWorld:
     """All of it, see ``checked_world.CheckedWorld``."""
 
@@ -153,6 +233,13 @@ class FoundWorld:
         self.sites[name] = manager
         self.managers.append(manager)
         return manager
+
+    def add_cluster(self, cluster: LiveBatch) -> FoundCluster:
+        """Read what is left at a site without an agent, and in its batch system nothing may be."""
+        self.sites[CLUSTER] = found = FoundCluster(cluster, self)
+        for left in (*cluster.reservations(), *cluster.jobs()):
+            self.event_log.broken("every hold ends", f"{CLUSTER} still has {left}", CLUSTER)
+        return found
 
     def _read(self, absences: Mapping[str, Sequence[Absence]]) -> ContactLog:
         contacts = ContactLog(self.time)

@@ -35,6 +35,7 @@ from gridtravel.manager.checks import JOURNAL_FILE as MANAGER_JOURNAL
 from gridtravel.manager.core import CODEC as MANAGER_CODEC
 from gridtravel.simulator.processes.diary import DIARY_VARIABLE, WRITER_VARIABLE
 from gridtravel.simulator.processes.disks import JournalFiles, SiteDisk, own_mounts
+from gridtravel.simulator.processes.live_batch import LiveBatch
 from gridtravel.simulator.processes.mortal import BEHIND_VARIABLE, FATE_VARIABLE, Sentence
 from gridtravel.travel_agent.demo.sites import LOOPBACK, GridFolder
 
@@ -305,9 +306,15 @@ class LiveGrid:
     """The sites, and the user who travels between them."""
 
     def __init__(
-        self, folder: GridFolder, sites: Sequence[LiveSite], manager: LiveManager | None = None
+        self,
+        folder: GridFolder,
+        sites: Sequence[LiveSite],
+        manager: LiveManager | None = None,
+        batch: LiveBatch | None = None,
     ) -> None:
         self.folder = folder
+        self.batch = batch
+        """The site without an agent, where there is one."""
         self.sites = {each.name: each for each in sites}
         self.manager = manager
         self.diary = folder.root / DIARY_FILE
@@ -346,6 +353,7 @@ class LiveGrid:
             + ("is_manager = true\n" if each is self.manager else "")
             for each in self.daemons
         ]
+        tables += [self.batch.table] if self.batch is not None else []
         self.folder.user_config(USER).write_text('credential = "credential"\n' + "\n".join(tables))
 
     def _name_children(self, manager: LiveSite) -> None:
@@ -359,7 +367,12 @@ class LiveGrid:
 
 @contextmanager
 def live_grid(
-    clock: Clock, ids: IdSource, *, small_disks: bool = True, has_manager: bool = False
+    clock: Clock,
+    ids: IdSource,
+    *,
+    small_disks: bool = True,
+    has_manager: bool = False,
+    batch: LiveBatch | None = None,
 ) -> Iterator[LiveGrid]:
     """Found a grid in a folder of its own; nothing is started yet, and nothing is left behind.
     ``small_disks``: disks that can be filled.
@@ -370,7 +383,7 @@ def live_grid(
         _lay_out(folder, ids, clock, has_manager=has_manager)
         sites = [LiveSite(name, folder, clock, may_mount=may_mount) for name in SITES]
         manager = LiveManager(MANAGER, folder, clock, may_mount=False) if has_manager else None
-        grid = LiveGrid(folder, sites, manager)
+        grid = LiveGrid(folder, sites, manager, batch)
         try:
             yield grid
         finally:
@@ -432,6 +445,10 @@ listen = "{LOOPBACK}:0"
 hold_ttl_min_s = 1
 hold_ttl_max_s = {HOLD_S}
 commit_margin_s = 1
+
+[upkeep]
+retry_max_s = 1
+isolation_s = 1
 
 """
         )

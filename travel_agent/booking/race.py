@@ -87,6 +87,11 @@ async def resume_race(session: GridSession, log: TripLog, listener: Listener) ->
             done="called every copy off",
             itinerary=itinerary,
         )
+    if story.state is TripState.PLANNED and not story.copies:
+        await log.write(TripEnded(state=TripState.ABSENT.value, message="no copy was asked for"))
+        return Resumed(
+            found="no copy was asked for yet", done="gave it up", itinerary=log.story.itinerary()
+        )
     if story.state is TripState.PLANNED:
         itinerary = await _queue_copies(session.trip_of(log, listener))
         return Resumed(
