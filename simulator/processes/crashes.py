@@ -39,6 +39,7 @@ TRIES_MAX: Final = 3
 """So often a trip is lived until somebody dies at the point: who writes what first, and how often,
 is never quite the same.
 """
+UNLIVED: Final = "every trip is lived to its end"
 BATCH: Final = 12
 """So many trips over one grid: its journals stay short, and a lane's end is seen soon."""
 
@@ -145,7 +146,12 @@ def _spread(shares: Sequence[Share], lanes: int) -> Iterator[tuple[Share, LaneRe
     with ProcessPoolExecutor(min(lanes, len(shares)), mp_context=context) as pool:
         running = {pool.submit(live_share, share): share for share in shares}
         for done in as_completed(running):
-            yield running[done], done.result()
+            fault = done.exception()
+            if fault is not None:
+                broken = f"{UNLIVED}: {type(fault).__name__}: {fault}"
+                yield running[done], LaneReport(broken=[broken])
+            else:
+                yield running[done], done.result()
 
 
 def live_share(share: Share) -> LaneReport:
@@ -194,7 +200,7 @@ async def _live(share: Share) -> LaneReport:
             typist.close()
             if share.keep is not None:
                 shutil.copytree(grid.folder.root, share.keep, ignore=_unneeded)
-                if grid.batch is not None:
+                if grid.batch is not None and grid.batch.far.exists():
                     shutil.copytree(grid.batch.far, share.keep / "far")
     points = points_of(share.kind, campaign.results[0].diary)
     reached = [each.crash for each in campaign.results if each.is_reached]
