@@ -48,6 +48,7 @@ and start, and the ten seconds in which it is asked whether it runs.
 STAGED_BYTES_PER_S: Final = 10_000_000
 """So much a busy machine stages at the least; the lead of what stages much grows with it."""
 LAPTOP_AWAY_S: Final = 1.0
+REACH_TRIES_MAX: Final = 40
 LOOK_EVERY_S: Final = 0.5
 PIECE_BYTES: Final = 1 << 20
 BEGIN_WITHIN_S: Final = 30.0
@@ -87,10 +88,11 @@ class CrashCampaign(AttendedGrid):
         laptop = self.new_laptop(f"laptop-{len(self.results)}")
         result = CrashResult(crash, kind, laptop)
         self.results.append(result)
+        if self.grid.manager is not None:
+            await self._until_in_reach(laptop, kind)
         more = self._sentence(crash, laptop)
-        command = self._typist.type(
-            laptop, "book", str(self._metajob(kind, laptop)), "--json", more=more
-        )
+        words = ("book", str(self._metajob(kind, laptop)), "--json")
+        command = self._typist.type(laptop, *words, more=more)
         striking = asyncio.create_task(self._strike(result, command))
         try:
             said = await command.ended(self._clock)
@@ -109,6 +111,14 @@ class CrashCampaign(AttendedGrid):
                 await self._start(daemon)
         result.diary = read_diary(self.grid.diary, position)
         return result
+
+    async def _until_in_reach(self, laptop: LiveLaptop, kind: TripKind) -> None:
+        """A manager that has lost a site tries again from time to time; it refuses until then."""
+        for _ in range(REACH_TRIES_MAX):
+            said = await self._typed(laptop, "quote", str(self._metajob(kind, laptop)))
+            if said.code == 0:
+                return
+            await self._rest(LOOK_EVERY_S)
 
     # -- who dies ----------------------------------------------------------------------------------
 
@@ -195,7 +205,7 @@ class CrashCampaign(AttendedGrid):
         lead_s = self._lead_s if kind in STAGED else LEAD_S
         trip = laptop.folder / "trip.toml"
         staged = laptop.folder / LARGE_FILE
-        if kind in STAGED:
+        if kind in STAGED and not staged.exists():
             staged.hardlink_to(self._staged)
         earliest = int(self._clock.now_precise() + (0 if kind is TripKind.RACE else lead_s))
         evidence = f"{self.grid.evidence}/'$GRID_TRIP'."

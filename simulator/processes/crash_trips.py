@@ -13,7 +13,7 @@ from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import format_utc
 from gridtravel.simulator.processes.crash_points import TripKind
 from gridtravel.simulator.processes.live_batch import CLUSTER
-from gridtravel.simulator.processes.live_grid import MANAGER
+from gridtravel.simulator.processes.live_grid import CHILDREN, MANAGER, SITES
 
 NO_INPUT: Final = 66
 """Exit code of a program whose input is missing or is not all there."""
@@ -44,6 +44,11 @@ LEGS: Final = {
     TripKind.NO_AGENT: {"alpha": 1, CLUSTER: 1},
 }
 """Nodes at each machine. The manager's are of both its sites: neither has so many."""
+SITES_OF: Final = {
+    kind: [name for name in SITES if name in legs or (name in CHILDREN and MANAGER in legs)]
+    for kind, legs in LEGS.items()
+}
+"""Sites with an agent that a trip needs."""
 STAGED: Final = (TripKind.CO_START,)
 """Kinds that bring a large file along."""
 

@@ -163,6 +163,7 @@ async def _live(share: Share) -> LaneReport:
     from gridtravel.gridio.system.clock import SystemClock
     from gridtravel.gridio.system.ids import RandomIds
     from gridtravel.simulator.processes.crash_campaign import CrashCampaign
+    from gridtravel.simulator.processes.crash_trips import SITES_OF
     from gridtravel.simulator.processes.laptops import Typist
     from gridtravel.simulator.processes.live_batch import live_batch
     from gridtravel.simulator.processes.live_grid import USER, live_grid
@@ -175,6 +176,7 @@ async def _live(share: Share) -> LaneReport:
             live_grid(
                 clock,
                 RandomIds(clock),
+                names=SITES_OF[share.kind],
                 small_disks=False,
                 has_manager=share.kind is TripKind.GROUP,
                 batch=batch,

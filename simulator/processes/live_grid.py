@@ -370,18 +370,19 @@ def live_grid(
     clock: Clock,
     ids: IdSource,
     *,
+    names: Sequence[str] = tuple(SITES),
     small_disks: bool = True,
     has_manager: bool = False,
     batch: LiveBatch | None = None,
 ) -> Iterator[LiveGrid]:
     """Found a grid in a folder of its own; nothing is started yet, and nothing is left behind.
-    ``small_disks``: disks that can be filled.
+    ``names``: of the sites. ``small_disks``: disks that can be filled.
     """
     may_mount = small_disks and own_mounts()
     with TemporaryDirectory(prefix="gurlab-", ignore_cleanup_errors=True) as name:
         folder = GridFolder(root=Path(name))
-        _lay_out(folder, ids, clock, has_manager=has_manager)
-        sites = [LiveSite(name, folder, clock, may_mount=may_mount) for name in SITES]
+        _lay_out(folder, ids, clock, names, has_manager=has_manager)
+        sites = [LiveSite(name, folder, clock, may_mount=may_mount) for name in names]
         manager = LiveManager(MANAGER, folder, clock, may_mount=False) if has_manager else None
         grid = LiveGrid(folder, sites, manager, batch)
         try:
@@ -392,11 +393,13 @@ def live_grid(
                 site.disk.remove()
 
 
-def _lay_out(folder: GridFolder, ids: IdSource, clock: Clock, *, has_manager: bool) -> None:
+def _lay_out(
+    folder: GridFolder, ids: IdSource, clock: Clock, names: Sequence[str], *, has_manager: bool
+) -> None:
     now = clock.now()
     authority = Authority.create(folder.root / "authority", GRID, ids, now)
     subject = authority.issue_user(USER, folder.user(USER) / "credential", now).subject
-    for number, (name, nodes) in enumerate(SITES.items()):
+    for number, name in enumerate(names):
         home = folder.site(name)
         make_private_folder(home)
         authority.issue_site(name, home / "credential", now, hosts=[LOOPBACK])
@@ -418,7 +421,7 @@ hold_ttl_max_s = {HOLD_S}
 
 [[classes]]
 name = "node"
-nodes = {nodes}
+nodes = {SITES[name]}
 
 [reservations]
 per_account = -1
