@@ -124,7 +124,10 @@ class MortalJournal(SqliteJournal):
     def append(self, records: Sequence[Record], *, sync: bool = True) -> WriteTicket:
         """See ``Journal.append``."""
         return write_or_die(
-            records, lambda: super(MortalJournal, self).append(records, sync=sync), self._progress
+            records,
+            lambda: super(MortalJournal, self).append(records, sync=sync),
+            self._progress,
+            sync=sync,
         )
 
 
@@ -134,12 +137,19 @@ class MortalLog(AppendJournal):
     def append(self, records: Sequence[Record], *, sync: bool = True) -> WriteTicket:
         """See ``Journal.append``."""
         return write_or_die(
-            records, lambda: super(MortalLog, self).append(records, sync=sync), self._progress
+            records,
+            lambda: super(MortalLog, self).append(records, sync=sync),
+            self._progress,
+            sync=sync,
         )
 
 
 def write_or_die(
-    records: Sequence[Record], append: Callable[[], WriteTicket], progress: WriteProgress
+    records: Sequence[Record],
+    append: Callable[[], WriteTicket],
+    progress: WriteProgress,
+    *,
+    sync: bool,
 ) -> WriteTicket:
     """Append, unless it is fated otherwise."""
     words = words_of(records)
@@ -152,7 +162,7 @@ def write_or_die(
     if sentence is not None and sentence.stage is Stage.AFTER:
         # The loop stands still meanwhile, so that nobody can be told of the write.
         rest = threading.Event()
-        while not progress.is_safe(ticket.sequence, sync=True):
+        while not progress.is_safe(ticket.sequence, sync=sync):
             rest.wait(PASS_S)
         sentence.carry_out()
     return ticket
