@@ -367,8 +367,11 @@ class TripParticipant:
         while self._is_committed(leg.reservation_id) and self._clock.now() < _late(leg):
             if await question.propose_first() or await question.learn():
                 return
-            await self._clock.sleep_until(self._clock.now_precise() + wait_s)
-            wait_s = min(2 * wait_s, RETRY_MAX_S)
+            now = self._clock.now_precise()
+            await self._clock.sleep_until(now + wait_s)
+            # No long pause reaches into the time in which the others ask for it.
+            is_soon = now + 2 * RETRY_MAX_S >= leg.start - CHECK_BEFORE_S
+            wait_s = min(2 * wait_s, BEGIN_RETRY_MAX_S if is_soon else RETRY_MAX_S)
 
     async def _release(self, reservation_id: str, reason: str) -> None:
         if self._is_committed(reservation_id):
