@@ -121,6 +121,8 @@ def scheduler_job(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> J
     job.bound_to = jobs.bound_reservations.get(view.job_id, ())
     job.priority_boost = jobs.boosts.get(view.job_id, 0)
     job.hold_reason = jobs.hold_reason(view.job_id)
+    if view.terms is not None:
+        job.terms, job.deadline = view.terms, view.terms.deadline
     return job
 
 

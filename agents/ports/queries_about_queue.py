@@ -195,15 +195,19 @@ def _queue_row(
 def _row(core: AgentCore, caller: Caller, view: JobView) -> dict[str, Any]:
     """What every list of jobs has."""
     mine = is_mine(caller, view.owner)
+    spec, terms = view.spec, view.terms
+    deadline = spec.deadline if terms is None else terms.deadline
     return {
         "job": view.job_id,
-        "name": view.spec.name if mine else HIDDEN,
+        "name": spec.name if mine else HIDDEN,
         "owner": view.owner if mine else SOMEBODY,
-        "account": view.spec.account if mine else HIDDEN,
+        "account": spec.account if mine else HIDDEN,
         "class": _class_of(core, view),
-        "nodes": view.spec.nodes,
+        "nodes": spec.nodes,
         "node_names": list(view.node_names[:NAMES_SHOWN]) if mine else [],
-        "limit_s": view.spec.limit_s,
+        "limit_s": spec.limit_s,
+        "deadline": deadline if mine else None,
+        "price": terms.price_millicredits if mine and terms is not None else None,
         "state": view.state.value,
         "submitted_at": view.submitted_at,
         "started_at": view.started_at,

@@ -141,6 +141,7 @@ class SiteEndpoint:
             spec=asked,
             at=job.submitted_at,
             class_name=job.class_name,
+            terms=job.terms,
         )
         ticket = core.record([*registering, event])
         core.runner.queue(job_id)
@@ -354,8 +355,11 @@ class SiteEndpoint:
             inputs=(),
             relayed_from="",
             gives=None,
+            deadline=None,
+            budget_millicredits=None,
+            estimate_s=None,
         )
-        return replace(view, spec=hidden, owner="somebody", reason="")
+        return replace(view, spec=hidden, owner="somebody", reason="", terms=None)
 
     def _admits(self, reservation_id: str, job: Job) -> bool:
         """True for a reservation of the site whose rule lets the job in, whoever owns it."""

@@ -38,7 +38,7 @@ def refuse_with_hold(
     core: AgentCore, spec: JobSpec, owner: str, hold: Reservation
 ) -> Decline | None:
     """Why a job may not come with ``hold``, which is about to be granted; ``None``: it may."""
-    refusal = refuse_inside(spec, hold) or refuse_job(core.scheduler, spec, owner)
+    refusal = refuse_inside(spec, hold) or refuse_job(core.scheduler, spec, owner, core.clock.now())
     if refusal is not None:
         return _said_by(core, refusal)
     missing = set(spec.features) - core.scheduler.pools[hold.resource_class].features

@@ -31,6 +31,8 @@ HOPS_MAX: Final = 16
 """Most managers a request may come through."""
 NODES_LIMIT: Final = 10_000_000
 DURATION_LIMIT_S: Final = 10 * 366 * 86_400
+BUDGET_LIMIT_MILLICREDITS: Final = 10**15
+"""A trillion credits; every budget below it is exact as a JSON number too."""
 
 
 class ReservationState(enum.StrEnum):
@@ -368,6 +370,8 @@ class DeclineRule(enum.StrEnum):
     BEYOND_HORIZON = "beyond-horizon"
     WINDOW_PAST = "window-past"
     BUDGET = "budget"
+    DEADLINE = "deadline"
+    """It is past, or cannot be kept."""
     ACCOUNT = "account"
     LIMIT_RESERVATIONS = "limit-reservations"
     LIMIT_NODES = "limit-nodes"

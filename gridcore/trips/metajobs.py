@@ -12,7 +12,11 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gridtravel.gridcore.booking.reservations import DURATION_LIMIT_S, Begin
+from gridtravel.gridcore.booking.reservations import (
+    BUDGET_LIMIT_MILLICREDITS,
+    DURATION_LIMIT_S,
+    Begin,
+)
 from gridtravel.gridcore.errors import FieldError
 from gridtravel.gridcore.jobs.tasks import StagedFile, TaskSpec
 from gridtravel.gridcore.timing.durations import format_duration
@@ -49,9 +53,6 @@ __all__ = [
 MACHINES_MAX: Final = 256
 STAGES_MAX: Final = 64
 ALTERNATIVES_MAX: Final = 16
-
-BUDGET_LIMIT_MILLICREDITS: Final = 10**15
-"""A trillion credits; every budget below it is exact as a JSON number too."""
 
 
 class UsagePattern(enum.StrEnum):

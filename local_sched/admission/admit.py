@@ -5,16 +5,23 @@ Nothing here changes anything: the shell journals the acceptance before the sche
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
-from gridtravel.gridcore.jobs.job import JobSpec
+from gridtravel.gridcore.jobs.job import JobSpec, JobTerms
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.policies.policy import Admitted
 from gridtravel.local_sched.scheduling.compression import FAR
 from gridtravel.local_sched.scheduling.config import SchedulerMode
-from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.local_sched.scheduling.jobs import MILLI, Job
 from gridtravel.local_sched.scheduling.policy_views import policy_job, queue_view
 from gridtravel.local_sched.scheduling.pool import ResourcePool
 from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
 from gridtravel.local_sched.scheduling.usage import Usage
+
+ROUNDING_MILLICREDITS: Final = 1e-6
+"""What a price in floating point may be above whole millicredits without costing another one."""
 
 
 def admit(
@@ -28,7 +35,7 @@ def admit(
 
     The policy of its class is asked last. A job that goes into a reservation is paid for and
     promised by that, so no policy is asked."""
-    refusal = _refuse_length(scheduler, spec)
+    refusal = _refuse_length(scheduler, spec) or _past_deadline(spec, now)
     if refusal is not None:
         return refusal
     class_name = choose_class(scheduler, spec, now)
@@ -48,14 +55,33 @@ def admit(
         )
         if isinstance(answer, Decline):
             return answer
-        job.deadline = None if answer.deadline is None else int(answer.deadline)
+        job.terms = terms_of(answer, spec, float(now))
+        job.deadline = job.terms.deadline
     return job
 
 
-def refuse_job(scheduler: LocalScheduler, spec: JobSpec, owner: str) -> Decline | None:
+def terms_of(answer: Admitted, spec: JobSpec, agreed_at: float) -> JobTerms:
+    """What a policy's yes binds the site to. The price is rounded up to whole millicredits; one
+    that the budget allowed stays within it.
+    """
+    price = math.ceil(answer.price * MILLI - ROUNDING_MILLICREDITS)
+    if spec.budget_millicredits is not None:
+        price = min(price, spec.budget_millicredits)
+    return JobTerms(
+        agreed_at=agreed_at,
+        price_millicredits=price,
+        deadline=None if answer.deadline is None else math.floor(answer.deadline),
+        node_numbers=answer.node_numbers,
+    )
+
+
+def refuse_job(
+    scheduler: LocalScheduler, spec: JobSpec, owner: str, now: Instant
+) -> Decline | None:
     """The rule that refuses a job wherever it would run; ``None``: there is none."""
     return (
         _refuse_length(scheduler, spec)
+        or _past_deadline(spec, now)
         or _over_caps(scheduler, spec, owner)
         or _refuse_service(scheduler, spec, owner)
     )
@@ -101,6 +127,13 @@ def _refuse_length(scheduler: LocalScheduler, spec: JobSpec) -> Decline | None:
         told = f"a limit of {spec.limit_s} s was asked for, {longest_s} s is the most"
         return _refuse(DeclineRule.LIMIT_DURATION, told)
     return None
+
+
+def _past_deadline(spec: JobSpec, now: Instant) -> Decline | None:
+    if spec.deadline is None or spec.deadline > now:
+        return None
+    told = f"the deadline was {now - spec.deadline} s ago; it must be later than {now}"
+    return _refuse(DeclineRule.DEADLINE, told)
 
 
 def _over_caps(scheduler: LocalScheduler, spec: JobSpec, owner: str) -> Decline | None:

@@ -11,8 +11,11 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from gridtravel.gridcore.jobs.job import JobSpec, JobState
+from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobTerms
 from gridtravel.gridcore.timing.instants import Instant
+
+MILLI: Final = 1_000
+"""Millicredits of a credit: money is in credits inside policies, as in the papers."""
 
 
 class WaitReason(enum.StrEnum):
@@ -51,6 +54,15 @@ class Wishes:
 NO_WISHES: Final = Wishes()
 
 
+def _wishes_of(spec: JobSpec) -> Wishes:
+    budget = spec.budget_millicredits
+    return Wishes(
+        estimate_s=float(spec.estimate_s or 0),
+        budget=None if budget is None else budget / MILLI,
+        is_restartable=spec.is_restartable,
+    )
+
+
 class Job:
     """One job from submission to its end. Changed only by ``LocalScheduler`` and what it is made
     of.
@@ -81,6 +93,7 @@ class Job:
         "started_at",
         "state",
         "submitted_at",
+        "terms",
         "watch_at",
         "wishes",
     )
@@ -136,8 +149,11 @@ class Job:
         """``HELD``, ``HANDOVER`` or ``INPUTS``: it is passed over; ``None``: it is in line."""
         self.priority_boost = 0
         """Administrator's addend to the priority (Catalina's local admin term)."""
-        self.deadline: Instant | None = None
-        self.wishes = NO_WISHES
+        self.deadline = None if spec is None else spec.deadline
+        """As asked for; once the job is accepted, as promised."""
+        self.wishes = NO_WISHES if spec is None else _wishes_of(spec)
+        self.terms: JobTerms | None = None
+        """What was agreed with its owner; ``None``: its class has no policy."""
 
     def __repr__(self) -> str:
         """Short form for failing tests."""

@@ -18,10 +18,9 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from gridtravel.gridcore.booking.reservations import NODES_LIMIT
+from gridtravel.gridcore.booking.reservations import BUDGET_LIMIT_MILLICREDITS, NODES_LIMIT
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.timetext import parse_duration
-from gridtravel.gridcore.trips.metajobs import BUDGET_LIMIT_MILLICREDITS
 
 CREDITS_MAX: Final = BUDGET_LIMIT_MILLICREDITS // 1000
 _EPOCH_DIGITS_MAX: Final = 12
