@@ -344,7 +344,7 @@ class JobRunner:
         if event.actual_start is not None and view.started_precise is None:
             ticket = self._record([JobRunning(job_id=job_id, started_precise=event.actual_start)])
             await ticket.durable()
-        if event.kind is not TaskEventKind.STARTED:
+        if event.kind.is_final:
             was_struck_down = event.reason in (EndReason.STOPPED, EndReason.LOST)
             if self._is_to_run_again(job_id) and was_struck_down:
                 await self._requeue(job_id)
@@ -415,7 +415,7 @@ class JobRunner:
         return JobState.FAILED, event.message or "it ended with an error"
 
     async def _forget_task(self, event: TaskEvent) -> None:
-        if event.kind is TaskEventKind.STARTED:
+        if not event.kind.is_final:
             return
         try:
             await self.resource_manager.forget(event.job_id)
