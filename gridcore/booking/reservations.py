@@ -368,6 +368,8 @@ class DeclineRule(enum.StrEnum):
     BEYOND_HORIZON = "beyond-horizon"
     WINDOW_PAST = "window-past"
     BUDGET = "budget"
+    DEADLINE = "deadline"
+    """It could not be finished by its deadline beside what is promised already."""
     ACCOUNT = "account"
     LIMIT_RESERVATIONS = "limit-reservations"
     LIMIT_NODES = "limit-nodes"
