@@ -371,7 +371,7 @@ class DeclineRule(enum.StrEnum):
     WINDOW_PAST = "window-past"
     BUDGET = "budget"
     DEADLINE = "deadline"
-    """It is past, or cannot be kept."""
+    """It is past, or cannot be kept beside what is promised already."""
     ACCOUNT = "account"
     LIMIT_RESERVATIONS = "limit-reservations"
     LIMIT_NODES = "limit-nodes"

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Protocol
 
 from gridtravel.gridcore.booking.reservations import Decline
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.instants import Instant
 
 
@@ -38,6 +40,22 @@ class PolicyJob:
     is_restartable: bool = False
     """True: it may be ended and run again from its beginning."""
     started_at: float | None = None
+    memory_mb: float = 0.0
+    """Memory that it needs on each node; asked for on shared nodes only."""
+    disk_mb: float = 0.0
+
+    def __post_init__(self) -> None:
+        amounts = {
+            "estimate": self.estimate_s,
+            "memory": self.memory_mb,
+            "disk space": self.disk_mb,
+            "budget": self.budget or 0.0,
+        }
+        for what, amount in amounts.items():
+            if not (isfinite(amount) and amount >= 0):
+                raise InputError(f"a job's {what} must be a number, at least 0: {amount}")
+        if self.deadline is not None and not isfinite(self.deadline):
+            raise InputError(f"a job's deadline must be an instant: {self.deadline}")
 
     @property
     def work_s(self) -> float:
@@ -62,6 +80,23 @@ class Admitted:
     """Where nodes are shared: those it runs on, by their position in the class."""
     kills: tuple[str, ...] = ()
     """Running restartable jobs that are ended and queue again to keep the promise (QoPS)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WouldPass:
+    """Terms on which a refused job would be admitted at this moment, all else as it is."""
+
+    deadline: float
+    budget: float | None
+    """Credits; ``None``: it set no budget, and needs none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused(Decline):
+    """A policy's refusal, with the terms that would pass; its message tells them too."""
+
+    would_pass: tuple[WouldPass, ...] = ()
+    """The least change first; empty: nothing passes until jobs end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
