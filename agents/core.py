@@ -143,6 +143,7 @@ class AgentCore:
             kill_grace_s=parts.kill_grace_s,
             task_limits=parts.task_limits,
             record=self.record,
+            wake=lambda: self.alarm.ring(),
             trips=self.trips,
         )
         self.inputs = InputKeeper(
@@ -203,6 +204,9 @@ class AgentCore:
     def view(self, job_id: str) -> JobView:
         """A job as its owner is shown it: what is journaled, and where it stands in the plan."""
         view = self.jobs.views[job_id]
+        running = self.scheduler.running.get(job_id)
+        if running is not None and running.class_name in self.scheduler.shared:
+            return replace(view, shares=self.scheduler.shared.shares_of(running))
         job = self.scheduler.waiting.get(job_id)
         if job is None or view.state is not JobState.QUEUED:
             return view

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gridtravel.agents.jobs.environment import leg_environment
@@ -29,6 +29,7 @@ from gridtravel.gridcore.booking.reservations import Reservation, ReservationSta
 from gridtravel.gridcore.errors import ConflictError, GridError, NotFoundError
 from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.policies.shared_nodes import NEVER
 from gridtravel.local_sched.resource_managers.base import (
     EndReason,
     Launch,
@@ -52,7 +53,8 @@ log = logging.getLogger(__name__)
 
 CO_START_LEAD_S: Final = 0.25
 """Legs of a trip are let go this long after their common start: launching takes some 50 ms."""
-
+MEASURE_EVERY_S: Final = 10.0
+"""How often the processor time of jobs on shared nodes is asked for, beside each admission."""
 
 LEG_DOES_NOT_RUN: Final = "its reservation was released before it could start"
 RACE_TOO_LATE: Final = "it could no longer end inside the window of its race"
@@ -76,7 +78,9 @@ RACE_LOST: Final = "another copy of it runs"
 
 
 class JobRunner:
-    """Carries out what the scheduler decides. ``record`` journals and applies (``NodeAgent``)."""
+    """Carries out what the scheduler decides. ``record`` journals and applies (``NodeAgent``);
+    ``wake``: something has changed that the next cycle must look at, and is not journaled.
+    """
 
     def __init__(
         self,
@@ -91,6 +95,7 @@ class JobRunner:
         kill_grace_s: float,
         task_limits: TaskLimitRules,
         record: Callable[[Sequence[AgentEvent]], Ticket],
+        wake: Callable[[], None],
         trips: Trips,
     ) -> None:
         self.calendar = calendar
@@ -103,7 +108,10 @@ class JobRunner:
         self._kill_grace_s = kill_grace_s
         self._task_limits = task_limits
         self._record = record
+        self._wake = wake
         self._trips = trips
+        self._measured_at = 0.0
+        """When jobs on shared nodes were measured last."""
         self._waits: set[asyncio.Task[None]] = set()
         """Copies in races that wait for the word that they have won."""
         self._cancelled: set[str] = set()
@@ -122,10 +130,13 @@ class JobRunner:
         events = await self.resource_manager.recover()
         now = self._clock.now()
         self.calendar.rebook(now)
-        without_class = restore_jobs(self.scheduler, self.jobs, self._state, now)
+        without_class = restore_jobs(
+            self.scheduler, self.jobs, self._state, now, self._clock.now_precise()
+        )
         self.calendar.take_slots(now)
         for job_id in without_class:
             await self.over(job_id, JobState.FAILED, None, NO_CLASS)
+        await self.measure()
         for event in events:
             await self.task_event(event)
         known = {event.job_id for event in events}
@@ -148,7 +159,7 @@ class JobRunner:
         if job_id in self.scheduler.waiting:
             self.scheduler.exchange(job, self._clock.now())
         else:
-            self.scheduler.submit(job, self._clock.now())
+            self.scheduler.submit(job, self._clock.now(), self._clock.now_precise())
 
     async def start(self, starts: Sequence[Job], now: Instant) -> None:
         """Journal all starts, then launch them: a job that nobody remembers must never run."""
@@ -166,6 +177,41 @@ class JobRunner:
             return
         await self._record(events).durable()
         await self._launch_all(events)
+
+    async def set_shares(self, shares: Mapping[str, tuple[float, ...]]) -> None:
+        """Divide shared nodes as the scheduler says. Jobs that are being launched have their shares
+        with the order, and are told again.
+        """
+        if shares:
+            wanted = {self.jobs.execution_id(job_id): each for job_id, each in shares.items()}
+            await self.resource_manager.set_shares(wanted)
+
+    @property
+    def next_measure(self) -> float:
+        """When the jobs on shared nodes are measured again; infinity: there are none."""
+        has_any = any(each.jobs for each in self.scheduler.shared.classes.values())
+        return self._measured_at + MEASURE_EVERY_S if has_any else NEVER
+
+    async def measure(self) -> None:
+        """Tell the scheduler what processor time the jobs on shared nodes have really had. One that
+        is only being launched has had none.
+        """
+        shared = self.scheduler.shared
+        self._measured_at = self._clock.now_precise()
+        names = {
+            job_id: self.jobs.execution_id(job_id)
+            for job_id, job in self.scheduler.running.items()
+            if job.class_name in shared
+        }
+        if not names:
+            return
+        times = await self.resource_manager.processor_time(list(names.values()))
+        moment = self._clock.now_precise()
+        for job_id, execution_id in names.items():
+            job = self.scheduler.running.get(job_id)
+            if job is not None:
+                nothing = (0.0,) * job.nodes
+                self.scheduler.measured(job_id, times.get(execution_id, nothing), moment)
 
     async def _launch_all(self, events: Sequence[JobStarting]) -> None:
         """Launch what may run; a copy in a race when it has won, and a leg when it is settled that
@@ -253,7 +299,14 @@ class JobRunner:
             stderr_name=f"{execution_id}.stderr",
             kill_grace_s=self._kill_grace_s,
             limits=self.limits_of(view),
+            shares=self._shares_of(view.job_id),
         )
+
+    def _shares_of(self, job_id: str) -> tuple[float, ...]:
+        job = self.scheduler.running.get(job_id)
+        if job is None or job.class_name not in self.scheduler.shared:
+            return ()
+        return self.scheduler.shared.shares_of(job)
 
     def limits_of(self, view: JobView) -> TaskLimits:
         """The most that a job's task may use."""
@@ -286,7 +339,7 @@ class JobRunner:
         """
         view = self.jobs.get(job_id, None)
         if view.state is JobState.QUEUED:
-            self.scheduler.cancel(job_id, self._clock.now())
+            self.scheduler.cancel(job_id, self._clock.now(), self._clock.now_precise())
             await self.over(job_id, JobState.CANCELLED, None, "cancelled before its start")
         elif not view.state.is_over:
             self._cancelled.add(job_id)
@@ -298,7 +351,7 @@ class JobRunner:
         """
         if job_id in self.scheduler.waiting:
             log.warning("job %s cannot start: %s", job_id, reason)
-            self.scheduler.cancel(job_id, self._clock.now())
+            self.scheduler.cancel(job_id, self._clock.now(), self._clock.now_precise())
             await self.over(job_id, JobState.FAILED, None, reason)
         await self.release_leg(self.jobs.views[job_id].spec.reservation_id)
 
@@ -344,6 +397,9 @@ class JobRunner:
         if event.actual_start is not None and view.started_precise is None:
             ticket = self._record([JobRunning(job_id=job_id, started_precise=event.actual_start)])
             await ticket.durable()
+        if event.kind is TaskEventKind.NODE_ENDED and job_id in self.scheduler.running:
+            self.scheduler.part_ended(job_id, event.node_name, self._clock.now_precise())
+            self._wake()
         if event.kind.is_final:
             was_struck_down = event.reason in (EndReason.STOPPED, EndReason.LOST)
             if self._is_to_run_again(job_id) and was_struck_down:
@@ -371,7 +427,8 @@ class JobRunner:
         """
         now = self._clock.now()
         if job_id in self.scheduler.running:
-            self.scheduler.job_ended(job_id, now, exit_code)
+            moment = self._clock.now_precise()
+            self.scheduler.job_ended(job_id, now, exit_code, moment=moment)
         self._cancelled.discard(job_id)
         ended = JobOver(
             job_id=job_id,
@@ -450,7 +507,7 @@ class JobRunner:
     async def _drop(self, view: JobView, reason: str) -> None:
         """A job that was not launched, and never will be."""
         if view.state is JobState.QUEUED:
-            self.scheduler.cancel(view.job_id, self._clock.now())
+            self.scheduler.cancel(view.job_id, self._clock.now(), self._clock.now_precise())
         await self.over(view.job_id, JobState.CANCELLED, None, reason)
 
     async def settle_reservations(self) -> None:

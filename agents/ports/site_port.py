@@ -109,6 +109,8 @@ class SiteEndpoint:
         owner = require_login(self._caller, "submit jobs")
         if spec.waits_for_files and not spec.reservation_id:
             raise InputError("only a job inside a reservation waits for files")
+        if spec.deadline is not None:
+            await core.runner.measure()  # a policy decides by what others have had so far
         asked = replace(spec, account=account_of(self._caller, spec.account))
         known = core.jobs.find_request(owner, asked.request_id)
         if known is not None:
@@ -282,7 +284,7 @@ class SiteEndpoint:
     async def _bind_job(self, job_id: str, reservation_ids: Sequence[str]) -> None:
         core = self._core
         listed = tuple(dict.fromkeys(reservation_ids))
-        if job_id not in core.scheduler.waiting:
+        if not core.scheduler.is_in_line(job_id):
             raise ConflictError(
                 f"job {job_id} does not wait any more, its start is settled",
                 hint="see what became of it: catalina history",

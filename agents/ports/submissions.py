@@ -9,6 +9,7 @@ from gridtravel.gridcore.booking.reservations import (
     Decline,
     DeclineRule,
     Reservation,
+    ReservationRequest,
     ReservationState,
 )
 from gridtravel.gridcore.jobs.job import JobSpec
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 def accepted(core: AgentCore, spec: JobSpec, owner: str) -> Job | Decline:
     """The job as the scheduler will have it, or what its limits say."""
-    answer = admit(core.scheduler, spec, owner, core.jobs.next_id, core.clock.now())
+    clock = core.clock
+    answer = admit(core.scheduler, spec, owner, core.jobs.next_id, clock.now(), clock.now_precise())
     return _said_by(core, answer) if isinstance(answer, Decline) else answer
 
 
@@ -45,6 +47,23 @@ def refuse_with_hold(
     if not missing:
         return None
     told = f"the nodes of its reservation do not have {', '.join(sorted(missing))}"
+    return _said_by(core, Decline(rule=DeclineRule.FEATURES, message=told))
+
+
+def refuse_shared(core: AgentCore, request: ReservationRequest) -> Decline | None:
+    """Why nothing is reserved where only shared nodes have the features; ``None``: others have
+    them, or none.
+    """
+    wanted = set(request.features)
+    if any(wanted.issubset(each.features) for each in core.calendar.classes.values()):
+        return None
+    shared = next(core.scheduler.shared.of_features(request.features), None)
+    if shared is None:
+        return None
+    told = (
+        f"the nodes of {shared.name} are shared by jobs, and none is promised whole at a time;"
+        " submit a job with a deadline instead"
+    )
     return _said_by(core, Decline(rule=DeclineRule.FEATURES, message=told))
 
 

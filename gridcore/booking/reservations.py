@@ -404,6 +404,15 @@ class DeclineRule(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PassingTerms:
+    """A deadline and a budget with which a refused job would be admitted, all else as it is then."""
+
+    deadline: Instant
+    budget_millicredits: int | None = None
+    """``None``: it said no budget, and needs none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decline:
     """A refusal. ``earliest`` and ``nodes_now`` are what would work instead, as far as the owner
     can tell.
@@ -423,6 +432,8 @@ class Decline:
     """Who refuses."""
     summary: CalendarSummary | None = None
     """Fresh summary for a shadow that turned out stale."""
+    passing: tuple[PassingTerms, ...] = ()
+    """Of a job whose deadline or budget a policy refuses; the least change first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

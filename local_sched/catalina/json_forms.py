@@ -70,6 +70,10 @@ def decline_json(decline: Decline) -> dict[str, Any]:
             "message": decline.message,
             "earliest": moment(decline.earliest),
             "nodes_now": decline.nodes_now,
+            "would_pass": [
+                {"deadline": format_utc(each.deadline), "budget": each.budget_millicredits}
+                for each in decline.passing
+            ],
         }
     }
 

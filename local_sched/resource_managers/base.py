@@ -45,8 +45,8 @@ class TaskEventKind(StrEnum):
 
     STARTED = "started"
     NODE_ENDED = "node-ended"
-    """Its part on one node (``node_name``) is over, and others go on. Only of tasks with shares, and
-    only where the back end can tell the parts apart.
+    """Its part on one node (``node_name``) is over, and others go on. Only of tasks with shares,
+    and only where the back end can tell the parts apart.
     """
     ENDED = "ended"
     LOST = "lost"
@@ -121,8 +121,8 @@ class Launch:
     limits: TaskLimits = NO_TASK_LIMITS
     """A task that is over one is ended."""
     shares: tuple[float, ...] = field(default=(), compare=False)
-    """Part that it gets of each of ``node_names`` from its start on, until ``set_shares``; none: the
-    nodes are its own. No part of what the order is: the same task may be told others later.
+    """Part that it gets of each of ``node_names`` from its start on, until ``set_shares``; none:
+    the nodes are its own. Orders that differ in it are the same order.
     """
 
     def __post_init__(self) -> None:

@@ -37,6 +37,7 @@ class WaitReason(enum.StrEnum):
     RESERVATION_OVER = "every reservation it is bound to is over"
     RESERVATION_CLOSED = "its reservation belongs to somebody else, or is kept for other jobs"
     NODES_BUSY = "nodes that are promised to it are still in use or being repaired"
+    ADMITTED = "it was admitted to nodes that jobs share, and starts at once"
     TOO_FEW_NODES = "more nodes are down than the site can spare; it waits for repair"
 
 

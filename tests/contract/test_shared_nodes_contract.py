@@ -84,11 +84,11 @@ async def test_shares_change_while_a_task_runs(sharing: SimulatedWorld) -> None:
     clock.advance(8.0)
     await manager.set_shares({"j1": (0.0,)})
     clock.advance(100.0)
-    assert await manager.processor_time(["j1"]) == {"j1": (pytest.approx(4.0, abs=EXACT_S),)}
+    assert (await manager.processor_time(["j1"]))["j1"] == pytest.approx((4.0,), abs=EXACT_S)
     await manager.set_shares({"j1": (1.0,)})
     over = await ends(listener, "j1")
     assert over["j1"] == pytest.approx(begun + 114.0, abs=EXACT_S)
-    assert await manager.processor_time(["j1"]) == {"j1": (pytest.approx(10.0, abs=EXACT_S),)}
+    assert (await manager.processor_time(["j1"]))["j1"] == pytest.approx((10.0,), abs=EXACT_S)
 
 
 async def test_parts_on_several_nodes_end_independently(sharing: SimulatedWorld) -> None:
@@ -122,7 +122,7 @@ async def test_a_new_daemon_finds_what_was_had(sharing: SimulatedWorld) -> None:
     sharing._clock.advance(30.0)
     await sharing.reopen()
     await sharing.manager.recover()
-    assert await sharing.manager.processor_time(["j1"]) == {"j1": (pytest.approx(15.0),)}
+    assert (await sharing.manager.processor_time(["j1"]))["j1"] == pytest.approx((15.0,))
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan, math.inf])

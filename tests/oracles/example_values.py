@@ -12,6 +12,7 @@ from gridtravel.gridcore.booking.reservations import (
     Begin,
     Decline,
     DeclineRule,
+    PassingTerms,
     Reservation,
     ReservationPart,
     ReservationRequest,
@@ -314,6 +315,12 @@ DECLINE: Final = Decline(
     nodes_now=2,
     site="alpha",
     summary=SUMMARY,
+)
+TOO_SOON: Final = Decline(
+    rule=DeclineRule.DEADLINE,
+    message="0 of 1 nodes could finish it by its deadline",
+    site="alpha",
+    passing=(PassingTerms(deadline=NOW + 9, budget_millicredits=40), PassingTerms(deadline=NOW)),
 )
 LEAST_DECLINE: Final = Decline(rule=DeclineRule.POLICY, message="")
 

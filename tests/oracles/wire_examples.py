@@ -291,6 +291,12 @@ CASES: Final = (
     ),
     Case(what="refused", verb="submit", words=(some.LEAST_SPEC,), answer=some.LEAST_DECLINE),
     Case(
+        what="refused by its deadline",
+        verb="submit",
+        words=(some.PRICED_SPEC,),
+        answer=some.TOO_SOON,
+    ),
+    Case(
         what="brought",
         verb="name_inputs",
         words=("alpha.7", (some.INPUT,)),

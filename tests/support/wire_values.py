@@ -17,6 +17,7 @@ from gridtravel.gridcore.booking.reservations import (
     Decline,
     DeclineRule,
     Offer,
+    PassingTerms,
     Reservation,
     ReservationPart,
     ReservationRequest,
@@ -225,8 +226,10 @@ deltas = st.builds(
     classes=several_classes,
 )
 
+passing_terms = st.builds(PassingTerms, deadline=instants, budget_millicredits=st.none() | counts)
 declines = st.builds(
     Decline,
+    passing=st.lists(passing_terms, max_size=2).map(tuple),
     rule=st.sampled_from(DeclineRule),
     message=words,
     earliest=st.none() | instants,
