@@ -405,7 +405,7 @@ class DeclineRule(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassingTerms:
-    """A deadline and a budget with which a refused job would be admitted, all else as it is then."""
+    """A deadline and a budget with which a refused job would be admitted at that moment."""
 
     deadline: Instant
     budget_millicredits: int | None = None
