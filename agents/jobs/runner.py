@@ -39,6 +39,8 @@ from gridtravel.local_sched.resource_managers.base import (
 )
 from gridtravel.local_sched.resource_managers.task_limits import TaskLimitRules, TaskLimits
 from gridtravel.local_sched.scheduling.jobs import WaitReason
+from gridtravel.local_sched.scheduling.policy_views import policy_job
+from gridtravel.local_sched.scheduling.shared_jobs import DRIFT_S
 
 if TYPE_CHECKING:
     from gridtravel.agents.jobs.work_dirs import WorkDirs
@@ -57,6 +59,7 @@ MEASURE_EVERY_S: Final = 10.0
 """How often the processor time of jobs on shared nodes is asked for, beside each admission."""
 
 LEG_DOES_NOT_RUN: Final = "its reservation was released before it could start"
+KEPT_SHORT: Final = "its deadline passed before it had the processor time that it was promised"
 RACE_TOO_LATE: Final = "it could no longer end inside the window of its race"
 
 
@@ -212,6 +215,16 @@ class JobRunner:
             if job is not None:
                 nothing = (0.0,) * job.nodes
                 self.scheduler.measured(job_id, times.get(execution_id, nothing), moment)
+
+    async def _was_kept_short(self, job_id: str) -> bool:
+        """True for a job of a shared class that has not had the processor time of its estimate."""
+        job = self.scheduler.running.get(job_id)
+        if job is None or job.class_name not in self.scheduler.shared:
+            return False
+        execution_id = self.jobs.execution_id(job_id)
+        times = await self.resource_manager.processor_time([execution_id])
+        promised_s = policy_job(job).work_s - DRIFT_S
+        return any(each < promised_s for each in times.get(execution_id, (0.0,)))
 
     async def _launch_all(self, events: Sequence[JobStarting]) -> None:
         """Launch what may run; a copy in a race when it has won, and a leg when it is settled that
@@ -410,7 +423,17 @@ class JobRunner:
             code = event.exit_code
             if code is None and event.signal_number is not None:
                 code = -event.signal_number
-            await self.over(job_id, state, code, reason, ended_at=self._end_of(event, job_id))
+            is_lost = event.kind is TaskEventKind.LOST
+            if event.reason is EndReason.LIMIT and await self._was_kept_short(job_id):
+                is_lost, reason = True, KEPT_SHORT
+            await self.over(
+                job_id,
+                state,
+                code,
+                reason,
+                ended_at=self._end_of(event, job_id),
+                by_site=is_lost or (was_struck_down and job_id in self.jobs.on_failed_node),
+            )
             await self._forget_task(event)
 
     async def over(
@@ -421,9 +444,10 @@ class JobRunner:
         reason: str,
         *,
         ended_at: Instant | None = None,
+        by_site: bool = False,
     ) -> None:
         """The end of a job, for the scheduler, the journal and whoever watches. ``ended_at``: when
-        it happened, where that is not now.
+        it happened, where that is not now. ``by_site``: see ``JobOver``.
         """
         now = self._clock.now()
         if job_id in self.scheduler.running:
@@ -437,6 +461,7 @@ class JobRunner:
             exit_code=exit_code,
             reason=reason,
             ended_at=ended_at,
+            by_site=by_site,
         )
         await self._record([ended]).durable()
 

@@ -11,7 +11,7 @@ from gridtravel.agents.ports.access import account_of, is_mine, may_take, requir
 from gridtravel.agents.ports.calendar_port import CalendarEndpoint
 from gridtravel.agents.ports.orders import carry_out, set_system_reservation
 from gridtravel.agents.ports.queries import answer_query
-from gridtravel.agents.ports.submissions import accepted, refuse_into
+from gridtravel.agents.ports.submissions import accepted, refuse_into, refuse_price
 from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationRequest
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
@@ -111,7 +111,9 @@ class SiteEndpoint:
             raise InputError("only a job inside a reservation waits for files")
         if spec.deadline is not None:
             await core.runner.measure()  # a policy decides by what others have had so far
-        asked = replace(spec, account=account_of(self._caller, spec.account))
+        asked = replace(
+            spec, account=account_of(self._caller, spec.account, is_paid=core.cashier.collects)
+        )
         known = core.jobs.find_request(owner, asked.request_id)
         if known is not None:
             if known.spec != asked:
@@ -137,6 +139,12 @@ class SiteEndpoint:
             await core.record(registering).durable()  # the other copies need this site's votes
             return job
         job_id = job.job_id
+        price = self._price(job)
+        poor = refuse_price(core, asked, price) or core.cashier.hold_for_job(
+            job_id, asked.account, price, job.submitted_at
+        )
+        if poor is not None:
+            return poor
         event = JobAccepted(
             job_id=job_id,
             owner=owner,
@@ -149,6 +157,18 @@ class SiteEndpoint:
         core.runner.queue(job_id)
         await ticket.durable()
         return core.view(job_id)
+
+    def _price(self, job: Job) -> int:
+        """The most that a job may cost: what its policy agreed, else its limit by the tariff. One
+        in a reservation is paid for by that.
+        """
+        if job.bound_to:
+            return 0
+        if job.terms is not None:
+            return job.terms.price_millicredits
+        tariff = self._core.calendar.tariff
+        one = tariff.unit_price_millicredits(job.class_name, job.submitted_at, job.limit_s)
+        return one * job.nodes
 
     async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:
         """See ``SitePort``."""

@@ -67,6 +67,17 @@ def refuse_shared(core: AgentCore, request: ReservationRequest) -> Decline | Non
     return _said_by(core, Decline(rule=DeclineRule.FEATURES, message=told))
 
 
+def refuse_price(core: AgentCore, spec: JobSpec, millicredits: int) -> Decline | None:
+    """Why a job is not taken at this price; ``None``: its budget allows it. Where accounts do not
+    pay a tariff is only told, and a policy has asked for the budget before.
+    """
+    budget = spec.budget_millicredits
+    if budget is None or millicredits <= budget or not core.cashier.collects:
+        return None
+    told = f"it may cost {millicredits} millicredits, its budget is {budget}"
+    return _said_by(core, Decline(rule=DeclineRule.BUDGET, message=told))
+
+
 def refuse_inside(spec: JobSpec, reservation: Reservation) -> Decline | None:
     """Why a job does not fit into its reservation; ``None``: it does."""
     if spec.nodes > reservation.nodes:
