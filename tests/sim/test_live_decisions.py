@@ -1,6 +1,6 @@
-"""A live site on a virtual clock decides as ``gurlab decide`` does: the same jobs are admitted, at the
-same price, and end at the same moment. Nothing is shared by the two but the policy and its class:
-here jobs come through the site's door, are journaled, launched and measured by the simulated
+"""A live site on a virtual clock decides as ``gurlab decide`` does: the same jobs are admitted, at
+the same price, and end at the same moment. The two share the policy and its class, no more: here
+jobs come through the site's door, are journaled, launched and measured by the simulated
 machine, whose clock tells when they are over.
 """
 
@@ -139,9 +139,7 @@ async def test_a_live_site_decides_as_the_simulation_does(
     jobs = a_workload(seed)
     simulated = decide(jobs, policy_named(policy), NODES)
     live = await LiveSite(tmp_path, sharing).decide(jobs)
-    assert [each.cost is not None for each in live] == [
-        each.cost is not None for each in simulated
-    ]
+    assert [each.cost is not None for each in live] == [each.cost is not None for each in simulated]
     accepted = sum(each.cost is not None for each in live)
     assert JOBS // 5 < accepted < JOBS, "the workload tells policies apart"
     for one, other in zip(live, simulated, strict=True):
