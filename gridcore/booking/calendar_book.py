@@ -40,7 +40,6 @@ from gridtravel.gridcore.capacity.whole_slots import SlotRule
 from gridtravel.gridcore.errors import (
     REPORT_IT,
     ConflictError,
-    InputError,
     NotAuthorisedError,
     NotFoundError,
 )

@@ -244,7 +244,8 @@ control = "strict"
     cpu = config.shared["cpu"].make()
     assert cpu.policy == Libra(work_price=2.5, control=Control.STRICT)
     assert cpu.node_names == ("cpu-0", "cpu-1", "cpu-2")
-    assert (cpu.features, cpu.nodes[0].memory_mb) == ({"shared"}, 2048)
+    assert cpu.features == frozenset({"shared"})
+    assert cpu.nodes[0].memory_mb == 2048
     scheduler = site_scheduler(Calendar("lab", config.classes), config.scheduler, shared=[cpu])
     rules = {name: pool.backfill.rule for name, pool in scheduler.pools.items()}
     assert rules == {
