@@ -13,6 +13,7 @@ from typing import Final
 
 from gridtravel.gridcore.jobs.job import JobSpec, JobState
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.policies.policy import PolicyJob
 
 
 class WaitReason(enum.StrEnum):
@@ -72,6 +73,7 @@ class Job:
         "nodes",
         "owner",
         "planned_start",
+        "policy_view",
         "priority_boost",
         "promised_start",
         "reason",
@@ -138,6 +140,8 @@ class Job:
         """Administrator's addend to the priority (Catalina's local admin term)."""
         self.deadline: Instant | None = None
         self.wishes = NO_WISHES
+        self.policy_view: tuple[Wishes, PolicyJob] | None = None
+        """What a policy was shown of it last; kept by ``policy_views``."""
 
     def __repr__(self) -> str:
         """Short form for failing tests."""

@@ -28,7 +28,7 @@ class Estimates(enum.StrEnum):
     """They know them, but for ``under_estimate``; multiples of the run time."""
     OF_USERS = "of users"
     """As in the log, raised to the run time where they are below it; multiples of the run time."""
-    WITH_WISHES = "of users, wishes too"
+    WITH_WISHES = "of users and wishes"
     """The same; multiples of the estimate, since nobody knows more."""
 
 

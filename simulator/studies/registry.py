@@ -6,6 +6,7 @@ from typing import Final
 
 from gridtravel.gridcore.errors import InputError
 from gridtravel.simulator.studies import (
+    economy_policies,
     figure_2,
     figure_5,
     figure_6_7,
@@ -56,6 +57,13 @@ STUDIES: Final = {
             title="Libra+$ against Libra and backfilling (Libra+$, figures 2 to 6)",
             log=trials.LOG,
             run=libra_dollar.run,
+            seeds=5,
+        ),
+        Study(
+            name="policies",
+            title="all policies with prices on five logs; what understating a budget earns",
+            log=trials.LOG,
+            run=economy_policies.run,
             seeds=5,
         ),
     )

@@ -7,13 +7,13 @@ several processes at a time. The result depends on the trial alone.
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from gridtravel.local_sched.admission.registry import policy_named
 from gridtravel.simulator.economy.decide import decide
@@ -21,6 +21,8 @@ from gridtravel.simulator.economy.made_workloads import Demands, end_of_log, wit
 from gridtravel.simulator.economy.workload import Decision, EconomyJob, utility
 from gridtravel.simulator.replay.swf import Trace
 from gridtravel.simulator.studies.study import Setting
+
+R = TypeVar("R")
 
 LOG: Final = "SDSC-SP2-1998-4.2-cln.swf.gz"
 """Of the evaluations of Libra+$ and QoPS."""
@@ -111,7 +113,7 @@ def means(setting: Setting, cells: Iterable[Cell], log: Path | None = None) -> M
         for demands, contestant in distinct
         for seed in seeds
     ]
-    found = list(_all(setting, trials))
+    found = list(each_of(setting, worth_of, trials))
     by_cell = {}
     for number, cell in enumerate(distinct):
         of_seeds = found[number * len(seeds) : (number + 1) * len(seeds)]
@@ -119,10 +121,11 @@ def means(setting: Setting, cells: Iterable[Cell], log: Path | None = None) -> M
     return by_cell
 
 
-def _all(setting: Setting, trials: Sequence[Trial]) -> Iterator[Worth]:
+def each_of(setting: Setting, work: Callable[[Trial], R], trials: Sequence[Trial]) -> Iterator[R]:
+    """``work`` on every trial, in their order."""
     if setting.workers == 1:
-        yield from map(worth_of, trials)
+        yield from map(work, trials)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(setting.workers, mp_context=context) as pool:
-        yield from pool.map(worth_of, trials, chunksize=1)
+        yield from pool.map(work, trials)
