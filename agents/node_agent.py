@@ -110,6 +110,7 @@ class NodeAgent(AgentCore):
         swept = (*self.calendar.decide_sweep(now), *self.trips.decide_sweep(now))
         if swept:
             self.record(swept)
+        await self.settle(now)
         if self._chores and any(isinstance(each, FinishedForgotten) for each in swept):
             self._chores.create_task(self._clean_areas(now), name="areas")
         if self.parts.journal.replay_count > COMPACT_ABOVE:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from gridtravel.agents.node_agent import NodeAgent
     from gridtravel.gridcore.trips.itineraries import TripState
+    from gridtravel.gridio.ledger.ledger import Ledger
     from gridtravel.simulator.checks.site_ledger import SiteLedger
     from gridtravel.simulator.kernel.event_log import EventLog, Timekeeper
     from gridtravel.simulator.kernel.processes import SimulatedProcess
@@ -138,6 +139,11 @@ class LivingSite(CheckedSite, Protocol):
     @property
     def agent(self) -> NodeAgent | None:
         """The agent; ``None`` while it is down."""
+        ...
+
+    @property
+    def accounts(self) -> Ledger:
+        """What its users pay from."""
         ...
 
     @property
