@@ -196,8 +196,10 @@ class JobRunner:
     @property
     def next_measure(self) -> float:
         """When the jobs on shared nodes are measured again; infinity: there are none."""
-        has_any = any(each.jobs for each in self.scheduler.shared.classes.values())
-        return self._measured_at + MEASURE_EVERY_S if has_any else NEVER
+        if not any(each.jobs for each in self.scheduler.shared.classes.values()):
+            return NEVER
+        # A clock that was ahead and has been set right must not put it off.
+        return min(self._measured_at, self._clock.now_precise()) + MEASURE_EVERY_S
 
     async def measure(self) -> None:
         """Tell the scheduler what processor time the jobs on shared nodes have really had. One that
