@@ -176,6 +176,7 @@ class AgentCore:
         step_s = max(self.calendar.known_from, self._summarised_at, looked_at) - now
         if step_s > 0:
             put_together_again(self.calendar, self.scheduler, now)
+            self.runner.measure_soon()
             self._clock_set_back += 1
             self.calendar.epoch = f"{self._epoch}.{self._clock_set_back}"
             self._summary, self._summarised_at = None, now
