@@ -22,7 +22,7 @@ from gridtravel.gridcore.booking.calendar_events import (
 )
 from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.jobs.inputs import InputFile
-from gridtravel.gridcore.jobs.job import JobSpec, JobState
+from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobTerms
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.registers import TripRegister
 from gridtravel.gridcore.trips.trip_consensus import AcceptorState
@@ -44,6 +44,9 @@ class JobAccepted:
     """Resource class that it waits for; empty: not said, in journals of earlier releases."""
     came_with_hold: bool = False
     """It is the job of its reservation's leg, bound by the commit."""
+    terms: JobTerms | None = None
+    """What was agreed; ``None``: nothing, its class has no policy that agrees on price or deadline.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -274,6 +274,7 @@ class JobTable:
             spec=event.spec,
             state=JobState.QUEUED,
             submitted_at=event.at,
+            terms=event.terms,
         )
         self._by_request[event.owner, event.spec.request_id] = event.job_id
         if event.class_name:

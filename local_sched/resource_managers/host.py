@@ -17,7 +17,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -33,6 +33,7 @@ from gridtravel.local_sched.resource_managers.base import (
     OutputStream,
     TaskEvent,
     check_grace,
+    not_divided,
 )
 from gridtravel.local_sched.resource_managers.supervised.control_groups import TaskGroup
 from gridtravel.local_sched.resource_managers.supervised.output_following import follow_file
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+CAN_SHARE: Final = False
+"""Whether nodes can be divided between tasks here."""
 POLL_S = 0.2
 """How often records are looked at when nothing else can tell: only from the planned start to the
 report of it, and always where the kernel has no process descriptors."""
@@ -130,12 +133,19 @@ class HostResourceManager:
 
     # --- the port --------------------------------------------------------------------------------
 
+    @property
+    def can_share(self) -> bool:
+        """See ``ResourceManager``."""
+        return CAN_SHARE
+
     async def nodes(self) -> tuple[NodeDescription, ...]:
         """The declared nodes."""
         return self._nodes
 
     async def launch(self, launch: Launch) -> None:
         """Take the order durably and start its supervisor, which waits for the moment."""
+        if launch.shares:
+            raise not_divided()
         self._open()
         try:
             folder = await asyncio.to_thread(self._prepare, launch)
@@ -174,6 +184,14 @@ class HostResourceManager:
             self._signal(job_id, signal.SIGTERM)
             return
         self._tell_wish(job_id)
+
+    async def set_shares(self, shares: Mapping[str, Sequence[float]]) -> None:
+        """Not possible here."""
+        raise not_divided()
+
+    async def processor_time(self, job_ids: Collection[str]) -> Mapping[str, tuple[float, ...]]:
+        """Not possible here."""
+        raise not_divided()
 
     async def events(self) -> AsyncIterator[TaskEvent]:
         """What happens, until ``close``. For one reader."""

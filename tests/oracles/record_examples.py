@@ -179,6 +179,14 @@ AGENT: Final[tuple[object, ...]] = (
         reason="",
         ended_at=NOW - 60,
     ),
+    JobOver(
+        job_id="17.alpha",
+        at=NOW,
+        state=JobState.FAILED,
+        exit_code=None,
+        reason="lost",
+        by_site=True,
+    ),
     *(
         JobOnFailedNode(job_id="17.alpha", node_name="thin-0", rule=rule, at=NOW)
         for rule in NodeFailureRule
@@ -210,6 +218,14 @@ AGENT: Final[tuple[object, ...]] = (
     StandingWithdrawn(name="class", at=NOW),
     ReservationGranted(reservation=some.LEG_TOGETHER),
     JobAccepted(job_id="21.alpha", owner="ada", spec=some.LATER_SPEC, at=NOW),
+    JobAccepted(
+        job_id="19.alpha",
+        owner="ada",
+        spec=some.PRICED_SPEC,
+        at=NOW,
+        class_name="cpu",
+        terms=some.TERMS,
+    ),
     TripRegistered(register=some.REGISTER),
     AcceptorChanged(state=some.VOTED_UNASKED),
     LegRuns(reservation_id="alpha.9", instance=some.TOGETHER.instance),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gridtravel.agents.agent_parts import AgentParts
@@ -37,6 +38,7 @@ from gridtravel.local_sched.scheduling.backfill import BackfillRule
 from gridtravel.local_sched.scheduling.config import SchedulerConfig
 from gridtravel.local_sched.scheduling.shortpools import Shortpool
 from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
+from gridtravel.local_sched.sharing.shared_class import SharedClass
 from tests.support.cards import CARDS, card_of
 
 KENNETH = Caller(subject="login:kenneth", login="kenneth", accounts=("kenneth",))
@@ -63,6 +65,7 @@ class MaintenanceWorld:
         clock: ManualClock | None = None,
         connect: Connect | None = None,
         on_write: WriteHook | None = None,
+        shared: Callable[[], Iterable[SharedClass]] = tuple,
         ledger: Ledger | None = None,
         tariff: FlatTariff | None = None,
     ) -> None:
@@ -70,6 +73,8 @@ class MaintenanceWorld:
         self.clock = clock or ManualClock(now)
         self._connect = connect or _nowhere
         self._on_write = on_write
+        self._shared = shared
+        """Makes the classes of nodes that jobs share, anew at each start."""
         self.ledger = ledger
         self._tariff = tariff
         self._starts = 0
@@ -105,7 +110,9 @@ class MaintenanceWorld:
         agent = NodeAgent(
             AgentParts(
                 calendar=calendar,
-                scheduler=site_scheduler(calendar, self._config, shortpools=self._shortpools),
+                scheduler=site_scheduler(
+                    calendar, self._config, shortpools=self._shortpools, shared=self._shared()
+                ),
                 jobs=JobTable(self.name),
                 journal=MemoryJournal(self._disk, on_write=self._on_write),
                 resource_manager=SimulatedResourceManager(machine=self.machine, nodes=()),
