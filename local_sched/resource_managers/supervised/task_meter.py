@@ -63,7 +63,13 @@ class TaskMeter:
         self._account = order["account"]
         self._outputs = outputs
         may_group = bool(self._limits.get("control_groups"))
-        self._group = TaskGroup(group_name(order["job_id"], os.getpid()) if may_group else "")
+        share = order.get("share")
+        self._group = TaskGroup(
+            group_name(order["job_id"], os.getpid()) if may_group else "",
+            is_shared=share is not None,
+        )
+        if share is not None:
+            self._group.share(share)
         self._kept = self._group.limit(
             processes_max=self._limits.get("processes_max"),
             memory_max_bytes=self._limits.get("memory_max_bytes"),
