@@ -9,6 +9,7 @@ queue only when its old tasks are gone, and gets a new id for its next execution
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
@@ -138,7 +139,10 @@ class JobRunner:
         )
         self.calendar.take_slots(now)
         for job_id in without_class:
-            await self.over(job_id, JobState.FAILED, None, NO_CLASS)
+            with contextlib.suppress(NotFoundError):
+                execution_id = self.jobs.execution_id(job_id)
+                await self.resource_manager.stop(execution_id, self._kill_grace_s)
+            await self.over(job_id, JobState.FAILED, None, NO_CLASS, by_site=True)
         await self.measure()
         for event in events:
             await self.task_event(event)

@@ -22,6 +22,8 @@ from gridtravel.gridcore.timing.timetext import INSTANT_LIMIT
 
 SCRIPT_BYTES_MAX: Final = 1 << 20
 ENVIRONMENT_BYTES_MAX: Final = 128 << 10
+SPACE_LIMIT_MB: Final = 10**9
+"""A petabyte on each node."""
 
 
 class JobState(enum.StrEnum):
@@ -108,6 +110,10 @@ class JobSpec:
     """
     is_restartable: bool = False
     """True: it may be ended and run again from its beginning."""
+    memory_mb: int | None = None
+    """Memory that it needs on each node, where jobs share nodes (MEM); ``None``: not said."""
+    disk_mb: int | None = None
+    """Disk space, likewise (DISK)."""
 
     def __post_init__(self) -> None:
         check_id("request id", self.request_id)
@@ -161,6 +167,9 @@ class JobSpec:
             raise InputError(
                 f"a job's estimate must be 1 to {DURATION_LIMIT_S} seconds: {self.estimate_s}"
             )
+        for what, amount in (("memory", self.memory_mb), ("disk space", self.disk_mb)):
+            if amount is not None and not 1 <= amount <= SPACE_LIMIT_MB:
+                raise InputError(f"a job's {what} must be 1 to {SPACE_LIMIT_MB} MB: {amount}")
 
     @property
     def waits_for_files(self) -> bool:

@@ -126,7 +126,7 @@ class Race(_message.Message):
     def __init__(self, trip_id: _Optional[str] = ..., copy: _Optional[str] = ..., copies: _Optional[_Iterable[str]] = ..., acceptors: _Optional[_Iterable[_Union[_common_pb2.Acceptor, _Mapping]]] = ..., ends_at: _Optional[int] = ..., sites: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("request_id", "name", "account", "nodes", "limit_s", "argv", "script", "environment", "reservation_id", "features", "notify_email", "quality_of_service", "companions", "leg_before", "leg_after", "handover", "race", "inputs", "relayed_from", "gives", "deadline", "budget_millicredits", "estimate_s", "is_restartable")
+    __slots__ = ("request_id", "name", "account", "nodes", "limit_s", "argv", "script", "environment", "reservation_id", "features", "notify_email", "quality_of_service", "companions", "leg_before", "leg_after", "handover", "race", "inputs", "relayed_from", "gives", "deadline", "budget_millicredits", "estimate_s", "is_restartable", "memory_mb", "disk_mb")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +151,8 @@ class JobSpec(_message.Message):
     BUDGET_MILLICREDITS_FIELD_NUMBER: _ClassVar[int]
     ESTIMATE_S_FIELD_NUMBER: _ClassVar[int]
     IS_RESTARTABLE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MB_FIELD_NUMBER: _ClassVar[int]
+    DISK_MB_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     name: str
     account: str
@@ -175,7 +177,9 @@ class JobSpec(_message.Message):
     budget_millicredits: int
     estimate_s: int
     is_restartable: bool
-    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., account: _Optional[str] = ..., nodes: _Optional[int] = ..., limit_s: _Optional[int] = ..., argv: _Optional[_Iterable[str]] = ..., script: _Optional[str] = ..., environment: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., reservation_id: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., notify_email: _Optional[str] = ..., quality_of_service: _Optional[str] = ..., companions: _Optional[_Iterable[_Union[Companion, _Mapping]]] = ..., leg_before: _Optional[str] = ..., leg_after: _Optional[str] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ..., race: _Optional[_Union[Race, _Mapping]] = ..., inputs: _Optional[_Iterable[_Union[InputFile, _Mapping]]] = ..., relayed_from: _Optional[str] = ..., gives: _Optional[_Union[HandoverGrant, _Mapping]] = ..., deadline: _Optional[int] = ..., budget_millicredits: _Optional[int] = ..., estimate_s: _Optional[int] = ..., is_restartable: _Optional[bool] = ...) -> None: ...
+    memory_mb: int
+    disk_mb: int
+    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., account: _Optional[str] = ..., nodes: _Optional[int] = ..., limit_s: _Optional[int] = ..., argv: _Optional[_Iterable[str]] = ..., script: _Optional[str] = ..., environment: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., reservation_id: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., notify_email: _Optional[str] = ..., quality_of_service: _Optional[str] = ..., companions: _Optional[_Iterable[_Union[Companion, _Mapping]]] = ..., leg_before: _Optional[str] = ..., leg_after: _Optional[str] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ..., race: _Optional[_Union[Race, _Mapping]] = ..., inputs: _Optional[_Iterable[_Union[InputFile, _Mapping]]] = ..., relayed_from: _Optional[str] = ..., gives: _Optional[_Union[HandoverGrant, _Mapping]] = ..., deadline: _Optional[int] = ..., budget_millicredits: _Optional[int] = ..., estimate_s: _Optional[int] = ..., is_restartable: _Optional[bool] = ..., memory_mb: _Optional[int] = ..., disk_mb: _Optional[int] = ...) -> None: ...
 
 class JobTerms(_message.Message):
     __slots__ = ("agreed_at", "price_millicredits", "deadline", "node_numbers")

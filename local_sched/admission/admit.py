@@ -68,8 +68,7 @@ def admit(
         )
         if isinstance(answer, Decline):
             return _with_passing_terms(answer)
-        job.terms = terms_of(answer, spec, float(now))
-        job.deadline = job.terms.deadline
+        return _on_terms(job, answer, spec, float(now))
     return job
 
 
@@ -104,9 +103,11 @@ def _admit_to_shared(
         if isinstance(answer, Decline):
             refusals.append(_with_passing_terms(answer))
             continue
-        job.terms = terms_of(answer, spec, moment)
-        job.deadline = job.terms.deadline
-        offers.append((answer.price, job))
+        agreed = _on_terms(job, answer, spec, moment)
+        if isinstance(agreed, Decline):
+            refusals.append(agreed)
+            continue
+        offers.append((answer.price, agreed))
     if not offers:
         return refusals[0]
     return min(offers, key=lambda offer: offer[0])[1]
@@ -131,13 +132,27 @@ def _with_passing_terms(refusal: Decline) -> Decline:
     )
 
 
-def terms_of(answer: Admitted, spec: JobSpec, agreed_at: float) -> JobTerms:
-    """What a policy's yes binds the site to. The price is rounded up to whole millicredits; one
-    that the budget allowed stays within it.
+def _on_terms(job: Job, answer: Admitted, spec: JobSpec, agreed_at: float) -> Job | Decline:
+    """The job as it was agreed; nobody pays above his budget, whatever a policy thinks of it."""
+    terms = terms_of(answer, agreed_at)
+    budget = spec.budget_millicredits
+    if budget is not None and terms.price_millicredits > budget:
+        told = f"its price is {terms.price_millicredits} millicredits, its budget {budget}"
+        passing: tuple[PassingTerms, ...] = ()
+        if spec.deadline is not None:
+            passing = (
+                PassingTerms(deadline=spec.deadline, budget_millicredits=terms.price_millicredits),
+            )
+        return Decline(rule=DeclineRule.BUDGET, message=told, passing=passing)
+    job.terms, job.deadline = terms, terms.deadline
+    return job
+
+
+def terms_of(answer: Admitted, agreed_at: float) -> JobTerms:
+    """What a policy's yes binds the site to. The price is rounded up to whole millicredits, in
+    which the budget was said, so one that is within the budget stays within it.
     """
     price = math.ceil(answer.price * MILLI - ROUNDING_MILLICREDITS)
-    if spec.budget_millicredits is not None:
-        price = min(price, spec.budget_millicredits)
     return JobTerms(
         agreed_at=agreed_at,
         price_millicredits=price,

@@ -94,6 +94,8 @@ def job_json(view: JobView) -> dict[str, Any]:
         "budget": spec.budget_millicredits,
         "estimate_s": spec.estimate_s,
         "is_restartable": spec.is_restartable,
+        "memory_mb": spec.memory_mb,
+        "disk_mb": spec.disk_mb,
         "reservation": spec.reservation_id or None,
         "features": list(spec.features),
         "submitted_at": format_utc(view.submitted_at),

@@ -50,6 +50,9 @@ class Wishes:
     budget: float | None = None
     """Most it may cost, in credits; ``None``: anything."""
     is_restartable: bool = False
+    memory_mb: float = 0.0
+    """That it needs on each node, where jobs share nodes."""
+    disk_mb: float = 0.0
 
 
 NO_WISHES: Final = Wishes()
@@ -61,6 +64,8 @@ def _wishes_of(spec: JobSpec) -> Wishes:
         estimate_s=float(spec.estimate_s or 0),
         budget=None if budget is None else budget / MILLI,
         is_restartable=spec.is_restartable,
+        memory_mb=float(spec.memory_mb or 0),
+        disk_mb=float(spec.disk_mb or 0),
     )
 
 

@@ -41,4 +41,6 @@ def policy_job(job: Job) -> PolicyJob:
         budget=wishes.budget,
         is_restartable=wishes.is_restartable,
         started_at=job.started_at,
+        memory_mb=wishes.memory_mb,
+        disk_mb=wishes.disk_mb,
     )

@@ -210,6 +210,8 @@ PRICED_SPEC: Final = replace(
     budget_millicredits=12_500,
     estimate_s=40,
     is_restartable=True,
+    memory_mb=2_048,
+    disk_mb=10_000,
 )
 TERMS: Final = JobTerms(
     agreed_at=NOW + 0.25, price_millicredits=9_750, deadline=NOW + 3_600, node_numbers=(0, 3)

@@ -35,7 +35,14 @@ from gridtravel.gridcore.booking.trade import TradeAccount
 from gridtravel.gridcore.jobs.handovers import HandedFile, Handover, HandoverGrant
 from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.jobs.inputs import InputFile
-from gridtravel.gridcore.jobs.job import Companion, JobSpec, JobState, JobTerms, JobView
+from gridtravel.gridcore.jobs.job import (
+    SPACE_LIMIT_MB,
+    Companion,
+    JobSpec,
+    JobState,
+    JobTerms,
+    JobView,
+)
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.ports import ClassDescription, FileStatus, OutputChunk, SiteDescription
 from gridtravel.gridcore.timing.instants import Interval
@@ -371,6 +378,8 @@ def specs(draw: st.DrawFn) -> JobSpec:
         budget_millicredits=draw(st.none() | st.integers(0, BUDGET_LIMIT_MILLICREDITS)),
         estimate_s=draw(st.none() | st.integers(1, DURATION_LIMIT_S)),
         is_restartable=draw(st.booleans()),
+        memory_mb=draw(st.none() | st.integers(1, SPACE_LIMIT_MB)),
+        disk_mb=draw(st.none() | st.integers(1, SPACE_LIMIT_MB)),
         **command,
     )
 

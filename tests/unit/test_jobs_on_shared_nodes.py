@@ -14,11 +14,14 @@ from gridtravel.agents.maintenance_rules import MaintenanceRules, NodeFailureRul
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
 from gridtravel.gridcore.errors import ConflictError
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
+from gridtravel.gridio.ledger.ledger import EARNED, HELD, Ledger
 from gridtravel.local_sched.policies.libra import Libra
 from gridtravel.local_sched.sharing.shared_class import SharedClass
 from tests.support.maintenance_world import KENNETH, ROOT, MaintenanceWorld, a_wish
 
 NOW = 1_000
+GRANTED = 200_000
+"""Millicredits."""
 
 
 def two_nodes() -> Iterator[SharedClass]:
@@ -28,12 +31,22 @@ def two_nodes() -> Iterator[SharedClass]:
 
 @pytest.fixture
 async def lab(tmp_path: Path) -> AsyncIterator[MaintenanceWorld]:
-    """A site of four whole nodes and two shared ones."""
-    world = MaintenanceWorld(tmp_path, now=NOW, shared=two_nodes)
+    """A site of four whole nodes and two shared ones, where kenneth has 200 credits."""
+    ledger = Ledger(None)
+    ledger.grant("kenneth", GRANTED, request_id="first", note="", at=0)
+    world = MaintenanceWorld(tmp_path, now=NOW, shared=two_nodes, ledger=ledger)
     await world.start()
     yield world
     await world.stop()
     await world.machine.close()
+    ledger.check()
+
+
+def credits_of(lab: MaintenanceWorld) -> tuple[int, int, int]:
+    """What kenneth has, what is held, what the site has earned."""
+    assert lab.ledger is not None
+    kept = lab.ledger.accounts()
+    return kept.get("kenneth", 0), kept.get(HELD, 0), kept.get(EARNED, 0)
 
 
 async def answer_to(
@@ -181,13 +194,15 @@ async def test_an_admission_that_was_cut_off_starts_after_the_restart(tmp_path: 
 
 
 async def test_a_class_that_is_gone_ends_its_jobs(lab: MaintenanceWorld) -> None:
-    """Nobody promised them whole nodes."""
+    """Nobody promised them whole nodes: their processes end as well, and they pay nothing."""
     job_id = await let_in(lab, "a", 40, 100)
     await lab.stop()
     lab._shared = tuple
     lab.agent = lab._made()
     await lab.start()
     assert lab.view(job_id).state is JobState.FAILED
+    assert lab.machine.task(job_id).ended is not None
+    assert credits_of(lab) == (GRANTED, 0, 0)
 
 
 async def test_nobody_waits_on_shared_nodes(lab: MaintenanceWorld) -> None:
@@ -287,3 +302,55 @@ async def test_a_suspended_site_admits_nobody_to_shared_nodes(lab: MaintenanceWo
     refused = await answer_to(lab, "a", 40, 100)
     assert isinstance(refused, Decline)
     assert refused.rule is DeclineRule.SUSPENDED
+
+
+async def test_the_price_that_was_agreed_is_held_and_paid(lab: MaintenanceWorld) -> None:
+    """Not a part of it by time, and no more than it."""
+    job_id = await let_in(lab, "a", 40, 100)
+    assert credits_of(lab) == (GRANTED - 40_400, 40_400, 0)
+    await until_over(lab, job_id)
+    assert credits_of(lab) == (GRANTED - 40_400, 0, 40_400)
+
+
+async def test_an_account_that_cannot_pay_gets_no_share(lab: MaintenanceWorld) -> None:
+    """Nothing is held, nobody joins."""
+    assert lab.ledger is not None
+    refused = await answer_to(lab, "a", 200, 400)
+    assert isinstance(refused, Decline)
+    assert refused.rule is DeclineRule.BUDGET
+    assert credits_of(lab) == (GRANTED, 0, 0)
+    assert not lab.agent.scheduler.shared.classes["cpu"].jobs
+
+
+async def test_a_job_that_is_kept_short_pays_nothing(lab: MaintenanceWorld) -> None:
+    """Somebody took the processor that it was promised: its deadline passes, and that is the
+    site's fault. One that was said to need less than it does pays.
+    """
+    job_id = await let_in(lab, "a", 40, 50)
+    lab.machine.set_shares({job_id: (0.1,)})
+    assert await until_over(lab, job_id) == [pytest.approx(NOW + 50)]
+    view = lab.view(job_id)
+    assert view.state is JobState.TIMED_OUT
+    assert "before it had the processor time" in view.reason
+    assert credits_of(lab) == (GRANTED, 0, 0)
+    lab.runs["2.lab"] = 400
+    longer = await let_in(lab, "b", 40, 50)
+    await until_over(lab, longer)
+    assert lab.view(longer).state is JobState.TIMED_OUT
+    assert credits_of(lab) == (GRANTED - 40_800, 0, 40_800)
+
+
+async def test_memory_is_counted_on_each_node(tmp_path: Path) -> None:
+    """What a job says it needs has to be free on its nodes."""
+
+    def small_nodes() -> Iterator[SharedClass]:
+        yield SharedClass("cpu", ["cpu-0"], Libra(), ("cpu",), memory_mb=1_000)
+
+    lab = MaintenanceWorld(tmp_path, now=NOW, shared=small_nodes)
+    await lab.start()
+    await let_in(lab, "a", 10, 100, memory_mb=600)
+    refused = await answer_to(lab, "b", 10, 100, memory_mb=600)
+    assert isinstance(refused, Decline)
+    await let_in(lab, "c", 10, 100, memory_mb=400)
+    await lab.stop()
+    await lab.machine.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,13 +14,15 @@ from gridtravel.gridcore.booking.reservations import (
     DURATION_LIMIT_S,
     Decline,
     DeclineRule,
+    PassingTerms,
 )
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 from gridtravel.gridcore.errors import InputError
-from gridtravel.gridcore.jobs.job import JobSpec, JobTerms
+from gridtravel.gridcore.jobs.job import SPACE_LIMIT_MB, JobSpec, JobTerms
 from gridtravel.gridcore.timing.timetext import INSTANT_LIMIT
 from gridtravel.gridio.rpc.codec.site_messages import JOB, SPEC
 from gridtravel.local_sched.admission.admit import admit, terms_of
+from gridtravel.local_sched.admission.registry import policy_named
 from gridtravel.local_sched.catalina.work.jobs import JobWords, job_spec
 from gridtravel.local_sched.policies.policy import Admitted
 from gridtravel.local_sched.scheduling.backfill import BackfillRule
@@ -59,6 +62,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"estimate_s": -1}, "estimate"),
     ({"estimate_s": math.nan}, "estimate"),
     ({"estimate_s": DURATION_LIMIT_S + 1}, "estimate"),
+    ({"memory_mb": 0}, "memory"),
+    ({"disk_mb": -1}, "disk"),
+    ({"disk_mb": math.nan}, "disk"),
+    ({"memory_mb": SPACE_LIMIT_MB + 1}, "memory"),
 ]
 
 
@@ -138,21 +145,33 @@ def test_a_deadline_that_is_past_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("price", "budget", "agreed"),
+    ("price", "agreed"),
     [
-        (0.0, None, 0),
-        (11.1, None, 11_100),  # 11.1 * 1000 is a little more in floating point
-        (11.1001, None, 11_101),
-        (12.345, 12_345, 12_345),
-        (12.3449999, 12_345, 12_345),
+        (0.0, 0),
+        (11.1, 11_100),  # 11.1 * 1000 is a little more in floating point
+        (11.1001, 11_101),
+        (12.345, 12_345),
+        (12.3449999, 12_345),
     ],
 )
-def test_a_price_is_rounded_up_and_stays_within_the_budget(
-    price: float, budget: int | None, agreed: int
-) -> None:
-    """To whole millicredits, in which the budget was said."""
-    spec = a_spec(budget_millicredits=budget)
-    assert terms_of(Admitted(price=price), spec, NOW).price_millicredits == agreed
+def test_a_price_is_rounded_up_to_millicredits(price: float, agreed: int) -> None:
+    """In which budgets are said, so one that is within its budget stays within it."""
+    assert terms_of(Admitted(price=price), NOW).price_millicredits == agreed
+
+
+def test_nobody_pays_above_his_budget() -> None:
+    """Also where a policy asks for no budgets, as the backfilling baselines."""
+    rule = policy_named("fcfs-bf")
+    pool = ResourcePool("n", AvailabilityProfile(4), rule.backfill, rule.order, policy=rule.queue)
+    scheduler = LocalScheduler({"n": pool}, SchedulerConfig())
+    spec = a_spec(estimate_s=30, deadline=NOW + 60, budget_millicredits=29_999)
+    refused = admit(scheduler, spec, "ada", "1.lab", NOW)
+    assert isinstance(refused, Decline)
+    assert refused.rule is DeclineRule.BUDGET
+    assert refused.passing == (PassingTerms(deadline=NOW + 60, budget_millicredits=30_000),)
+    taken = admit(scheduler, replace(spec, budget_millicredits=30_000), "ada", "1.lab", NOW)
+    assert isinstance(taken, Job)
+    assert taken.terms == JobTerms(agreed_at=NOW, price_millicredits=30_000, deadline=NOW + 60)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,10 @@ def submit(
     restartable: Annotated[
         bool, typer.Option("--restartable", help="It may be ended, and run again from the start.")
     ] = False,
+    memory: Annotated[
+        int | None, typer.Option("--memory", metavar="MB", help="It needs on each node it shares.")
+    ] = None,
+    disk: Annotated[int | None, typer.Option("--disk", metavar="MB", help="The same.")] = None,
     request_id: RequestOption = "",
     common: CommonOptions,
 ) -> None:
@@ -88,6 +92,8 @@ def submit(
         budget=budget,
         estimate=estimate,
         is_restartable=restartable,
+        memory_mb=memory,
+        disk_mb=disk,
         request_id=request_id,
     )
     spec = job_spec(words, os.environ, sys.stdin.buffer, new_id)

@@ -55,6 +55,8 @@ class JobWords:
     budget: str = ""
     estimate: str = ""
     is_restartable: bool = False
+    memory_mb: int | None = None
+    disk_mb: int | None = None
     request_id: str = ""
 
 
@@ -96,6 +98,8 @@ def job_spec(
         budget_millicredits=read_credits(words.budget, "budget") if words.budget else None,
         estimate_s=read_length(words.estimate, "estimate") if words.estimate else None,
         is_restartable=words.is_restartable,
+        memory_mb=words.memory_mb,
+        disk_mb=words.disk_mb,
     )
     check_runnable(spec)
     return spec
