@@ -23,7 +23,7 @@ from gridtravel.local_sched.resource_managers.host import HostResourceManager
 from gridtravel.local_sched.resource_managers.supervised.control_groups import can_share
 from gridtravel.local_sched.resource_managers.supervised.processes import cpu_of, process_stat
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 JOBS = ("a", "b")
 NODES = tuple(NodeDescription(name=f"cpu-{i}") for i in range(len(os.sched_getaffinity(0))))

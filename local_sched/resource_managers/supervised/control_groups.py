@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 MOUNT = "/sys/fs/cgroup"
 OWN_GROUP = "grid"
+SERVING_GROUP = "grid-daemons"
 PIDS, MEMORY = "pids", "memory"
 CPU, CPU_TIME = "cpu", "cpuacct"
 """The second is a controller of its own in version 1 only."""
+WEIGHT_FILE = {1: "cpu.shares", 2: "cpu.weight"}
 WEIGHT_MAX = {1: 262_144, 2: 10_000}
 """Highest weight by version, where the lowest is 2 and 1. Our own group has it, so that what
 strangers run beside our tasks leaves them all but a hundredth of a processor."""
@@ -52,6 +54,27 @@ def can_share(mount: str = MOUNT) -> bool:
     """True when the kernel divides processors between groups of ours, and counts what each had."""
     found = parent_of(CPU, mount=mount)
     return found is not None and (found[0] == 2 or parent_of(CPU_TIME, mount=mount) is not None)
+
+
+def serve_beside_tasks(pid: int, mount: str = MOUNT) -> bool:
+    """Give a daemon the weight of all its tasks together: these would leave it a hundredth of a
+    processor otherwise, and it needs little.
+    """
+    found = parent_of(CPU, SERVING_GROUP, mount)
+    if found is None:
+        return False
+    version, folder = found
+    write(f"{folder}/{WEIGHT_FILE[version]}", str(WEIGHT_MAX[version]))
+    if version == 2:  # whoever hands controllers down has no processes of its own
+        folder = f"{folder}/daemons"
+        make_folder(folder)
+    return write(f"{folder}/cgroup.procs", str(pid))
+
+
+def leave_the_daemons(pid: int, mount: str = MOUNT) -> None:
+    """Put a task that shares no processor where everybody is: its daemon's weight is not its."""
+    root = f"{mount}/{CPU}" if os.path.exists(f"{mount}/{CPU}/cgroup.procs") else mount
+    write(f"{root}/cgroup.procs", str(pid))
 
 
 class TaskGroup:
@@ -100,7 +123,7 @@ class TaskGroup:
             return False
         self._make(CPU_TIME)
         version, parent = self._parents[CPU]
-        name, least = ("cpu.shares", 2) if version == 1 else ("cpu.weight", 1)
+        name, least = WEIGHT_FILE[version], 2 if version == 1 else 1
         write(f"{parent}/{name}", str(WEIGHT_MAX[version]))
         weight = min(max(least, round(PART_WEIGHT[version] * processors)), WEIGHT_MAX[version])
         return write(f"{self.folder(CPU)}/{name}", str(weight))

@@ -16,6 +16,7 @@ from gridtravel.gridcore.errors import InputError
 from gridtravel.local_sched.resource_managers.supervised.control_groups import (
     TaskGroup,
     can_share,
+    serve_beside_tasks,
 )
 from gridtravel.local_sched.resource_managers.supervised.turns import Turns
 
@@ -70,13 +71,15 @@ class SharedProcessors:
             )
         self.processors = dict(zip(nodes, here, strict=False))
         """By node."""
-        self.others = here[len(nodes) :] if nodes else []
-        """For tasks with nodes of their own; none: any will do."""
+        self.others = (here[len(nodes) :] or here) if nodes else []
+        """For tasks with nodes of their own; none: nothing is shared here, and any will do."""
         self.by_kernel = control_groups and bool(nodes) and can_share()
         self._clock = clock
         self._group_of = group_of
         self._given: dict[str, _Given] = {}
         self._turns = Turns(clock, pids_of)
+        if self.by_kernel:
+            serve_beside_tasks(os.getpid())
 
     def of(self, node_names: Sequence[str]) -> list[int]:
         """The processors of shared nodes. ``InputError`` names one that is not shared."""

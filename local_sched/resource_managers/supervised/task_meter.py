@@ -24,6 +24,7 @@ from gridtravel.local_sched.resource_managers.supervised.control_groups import (
     MEMORY,
     PIDS,
     TaskGroup,
+    leave_the_daemons,
 )
 from gridtravel.local_sched.resource_managers.supervised.processes import (
     count_threads,
@@ -70,6 +71,7 @@ class TaskMeter:
         )
         if share is not None:
             self._group.share(share)
+        self._is_beside_shared = may_group and share is None and bool(order.get("processors"))
         self._kept = self._group.limit(
             processes_max=self._limits.get("processes_max"),
             memory_max_bytes=self._limits.get("memory_max_bytes"),
@@ -90,6 +92,8 @@ class TaskMeter:
             stream.write(str(OOM_SCORE))
         if not self._group.add(task_pid):
             self._kept.clear()
+        if self._is_beside_shared:
+            leave_the_daemons(task_pid)
         most = self._limits.get("processes_max")
         if most is not None and PIDS not in self._kept and self._account["uid"] != os.geteuid():
             had = count_threads_of(self._account["uid"])
