@@ -172,9 +172,11 @@ class AgentCore:
         clock was ahead and has been set right, what it made us forget is put together again from
         the promises, as at a restart, and whoever has a copy of the calendar gets a new one.
         """
-        step_s = max(self.calendar.known_from, self._summarised_at) - now
+        looked_at = int(self.scheduler.shared.as_of)
+        step_s = max(self.calendar.known_from, self._summarised_at, looked_at) - now
         if step_s > 0:
             put_together_again(self.calendar, self.scheduler, now)
+            self.runner.measure_soon()
             self._clock_set_back += 1
             self.calendar.epoch = f"{self._epoch}.{self._clock_set_back}"
             self._summary, self._summarised_at = None, now

@@ -57,7 +57,9 @@ log = logging.getLogger(__name__)
 CO_START_LEAD_S: Final = 0.25
 """Legs of a trip are let go this long after their common start: launching takes some 50 ms."""
 MEASURE_EVERY_S: Final = 10.0
-"""How often the processor time of jobs on shared nodes is asked for, beside each admission."""
+"""How often the processor time of jobs on shared nodes is asked for, beside admissions."""
+MEASURE_APART_S: Final = 0.05
+"""However many ask to be admitted, nobody is measured more often."""
 
 LEG_DOES_NOT_RUN: Final = "its reservation was released before it could start"
 KEPT_SHORT: Final = "its deadline passed before it had the processor time that it was promised"
@@ -196,15 +198,24 @@ class JobRunner:
     @property
     def next_measure(self) -> float:
         """When the jobs on shared nodes are measured again; infinity: there are none."""
-        has_any = any(each.jobs for each in self.scheduler.shared.classes.values())
-        return self._measured_at + MEASURE_EVERY_S if has_any else NEVER
+        if not any(each.jobs for each in self.scheduler.shared.classes.values()):
+            return NEVER
+        # A clock that was ahead and has been set right must not put it off.
+        return min(self._measured_at, self._clock.now_precise()) + MEASURE_EVERY_S
+
+    def measure_soon(self) -> None:
+        """What is known of processor times may be wrong."""
+        self._measured_at = -NEVER
 
     async def measure(self) -> None:
         """Tell the scheduler what processor time the jobs on shared nodes have really had. One that
         is only being launched has had none.
         """
         shared = self.scheduler.shared
-        self._measured_at = self._clock.now_precise()
+        now = self._clock.now_precise()
+        if 0 <= now - self._measured_at < MEASURE_APART_S:
+            return
+        self._measured_at = now
         names = {
             job_id: self.jobs.execution_id(job_id)
             for job_id, job in self.scheduler.running.items()

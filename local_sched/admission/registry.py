@@ -132,7 +132,7 @@ def _number(key: str, value: object) -> float:
 
 def _word(key: str, value: object, kind: type[StrEnum]) -> StrEnum:
     try:
-        return kind(value)
+        return kind(str(value))
     except ValueError:
         known = ", ".join(kind)
         raise InputError(f"unknown {key} {str(value)[:40]!r}", hint=f"known: {known}") from None

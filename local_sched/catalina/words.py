@@ -51,17 +51,22 @@ def read_length(text: str, what: str) -> int:
     return seconds
 
 
-def read_credits(text: str, what: str) -> int:
+def read_credits(
+    text: str, what: str = "number of credits", *, may_be_negative: bool = False
+) -> int:
     """Credits with up to three decimals, in millicredits; exact."""
-    amount = Decimal(text) if is_decimal(text) else Decimal(-1)
-    if not 0 <= amount * 1000 <= BUDGET_LIMIT_MILLICREDITS:
+    amount = Decimal(text) * 1000 if is_decimal(text) else None
+    if (
+        amount is None
+        or abs(amount) > BUDGET_LIMIT_MILLICREDITS
+        or (amount < 0 and not may_be_negative)
+        or amount != int(amount)
+    ):
         raise InputError(
             f"{text[:40]!r} is no {what}",
-            hint=f"0 to {BUDGET_LIMIT_MILLICREDITS // 1000} credits, such as 12.5",
+            hint=f"at most {BUDGET_LIMIT_MILLICREDITS // 1000} credits, up to three decimals: 12.5",
         )
-    if amount * 1000 != int(amount * 1000):
-        raise InputError(f"the {what} is finer than a thousandth of a credit: {text[:40]}")
-    return int(amount * 1000)
+    return int(amount)
 
 
 def read_ids(words: Sequence[str], what: str) -> list[str]:

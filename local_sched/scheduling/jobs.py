@@ -13,6 +13,7 @@ from typing import Final
 
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobTerms
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.policies.policy import PolicyJob
 
 MILLI: Final = 1_000
 """Millicredits of a credit: money is in credits inside policies, as in the papers."""
@@ -90,6 +91,7 @@ class Job:
         "nodes",
         "owner",
         "planned_start",
+        "policy_view",
         "priority_boost",
         "promised_start",
         "reason",
@@ -160,6 +162,8 @@ class Job:
         self.wishes = NO_WISHES if spec is None else _wishes_of(spec)
         self.terms: JobTerms | None = None
         """What was agreed with its owner; ``None``: its class has no policy."""
+        self.policy_view: tuple[Wishes, PolicyJob] | None = None
+        """What a policy was shown of it last; kept by ``policy_views``."""
 
     def __repr__(self) -> str:
         """Short form for failing tests."""

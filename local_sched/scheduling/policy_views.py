@@ -26,9 +26,22 @@ def queue_view(pool: ResourcePool, running: Iterable[Job], now: Instant) -> Queu
 
 
 def policy_job(job: Job) -> PolicyJob:
-    """A job as a policy may know it."""
+    """A job as a policy may know it. Made anew only when something of it has changed: a policy is
+    asked of every waiting job in each cycle.
+    """
     wishes = job.wishes
-    return PolicyJob(
+    if job.policy_view is not None:
+        of_wishes, view = job.policy_view
+        if (
+            of_wishes is wishes
+            and view.deadline == job.deadline
+            and view.started_at == job.started_at
+            and view.sequence == job.sequence
+            and view.limit_s == job.limit_s
+            and view.nodes == job.nodes
+        ):
+            return view
+    view = PolicyJob(
         job_id=job.job_id,
         nodes=job.nodes,
         limit_s=job.limit_s,
@@ -44,3 +57,5 @@ def policy_job(job: Job) -> PolicyJob:
         memory_mb=wishes.memory_mb,
         disk_mb=wishes.disk_mb,
     )
+    job.policy_view = wishes, view
+    return view

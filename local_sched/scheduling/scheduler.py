@@ -303,6 +303,7 @@ class LocalScheduler:
         """
         for pool in self.pools.values():
             pool.set_back(self._jobs_of(pool), now)
+        self.shared.set_back(float(now))
 
     def node_down(self, class_name: str, node_name: str, now: Instant) -> list[Job]:
         """A node failed: it leaves the plan at once. Returns the jobs that were on it; whether they

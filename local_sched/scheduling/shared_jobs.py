@@ -38,6 +38,8 @@ class SharedJobs:
         """By id: everything that was admitted and is not over."""
         self._admitted: dict[str, Job] = {}
         """Those of them that start in the next cycle."""
+        self.as_of = 0.0
+        """The latest moment at which a cycle has looked."""
         self._deadlines: list[tuple[float, str]] = []
         """When to look whether a job is past its deadline, earliest first; those of jobs that are
         gone are dropped when their turn comes."""
@@ -98,6 +100,32 @@ class SharedJobs:
             if abs(received - counted) > DRIFT_S:
                 shared.measured(job.job_id, number, received, moment)
 
+    def set_back(self, moment: float) -> None:
+        """The clock was ahead and has been set right. Time does not run backwards in a class, so
+        each is put together again: who is on it, what they have had, which nodes have failed.
+        """
+        self.as_of = moment
+        for name, old in self.classes.items():
+            shared = self.classes[name] = SharedClass(
+                name,
+                old.node_names,
+                old.policy,
+                old.features,
+                memory_mb=old.nodes[0].memory_mb,
+                disk_mb=old.nodes[0].disk_mb,
+            )
+            for node in old.nodes:
+                if not node.is_up:
+                    shared.node_down(node.number)
+            for job_id, known in old.jobs.items():
+                shared.join(known.job, known.terms, moment)
+                for number in known.terms.node_numbers:
+                    task = known.tasks.get(number)
+                    if task is None:
+                        shared.task_ended(job_id, number, moment)
+                    else:
+                        shared.measured(job_id, number, task.received_s, moment)
+
     # -- nodes -------------------------------------------------------------------------------------
 
     def node_down(self, class_name: str, node_name: str) -> list[Job]:
@@ -121,6 +149,7 @@ class SharedJobs:
 
     def advance(self, moment: float) -> None:
         """Let everything happen that time alone brings."""
+        self.as_of = max(self.as_of, moment)
         for shared in self.classes.values():
             shared.advance(moment)
 

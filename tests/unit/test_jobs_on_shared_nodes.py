@@ -354,3 +354,25 @@ async def test_memory_is_counted_on_each_node(tmp_path: Path) -> None:
     await let_in(lab, "c", 10, 100, memory_mb=400)
     await lab.stop()
     await lab.machine.close()
+
+
+async def test_a_clock_that_was_ahead_stops_nobody(lab: MaintenanceWorld) -> None:
+    """For a day nothing would be divided anew, and nobody measured: the class is put together
+    again, with what each has had.
+    """
+    job_id = await let_in(lab, "a", 95, 100)
+    await let_in(lab, "b", 95, 100)
+    await lab.tick(10)
+    lab.agent.scheduler.cycle(NOW + 86_400, NOW + 86_400.0)
+    await lab.desk(ROOT).order("node-down", {"node": "cpu-1", "jobs": "notify"})
+    await lab.tick()
+    lab.agent.scheduler.validate()
+    shared = lab.agent.scheduler.shared.classes["cpu"]
+    received_s = [task.received_s for node in shared.nodes for task in node.tasks]
+    assert received_s == pytest.approx([10.0, 10.0])
+    assert [node.is_up for node in shared.nodes] == [True, False]
+    refused = await answer_to(lab, "c", 40, 100)
+    assert isinstance(refused, Decline)
+    taken = await answer_to(lab, "d", 4, 100)
+    assert isinstance(taken, JobView)
+    assert lab.view(job_id).shares[0] < 1, "the node is divided"

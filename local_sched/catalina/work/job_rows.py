@@ -91,6 +91,11 @@ def _price(row: Row, session: Session, now: Instant) -> str:
     return "-" if value is None else credits_text(value)
 
 
+def _shares(row: Row, session: Session, now: Instant) -> str:
+    """Of each node in per cent; nothing where the nodes are the job's own."""
+    return ", ".join(f"{share:.0%}" for share in row.get("shares") or ())
+
+
 def _reservations(row: Row, session: Session, now: Instant) -> str:
     listed = list(row.get("reservations") or ())
     more = (row.get("reservations_total") or 0) - len(listed)
@@ -118,6 +123,7 @@ COLUMNS: Final[Mapping[str, _Cell]] = {
     "remaining": _remaining,
     "deadline": _moment("deadline"),
     "price": _price,
+    "share": _shares,
     "submitted": _moment("submitted_at"),
     "wait": _wait,
     "run": _run,
