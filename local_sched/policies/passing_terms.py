@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import ceil, floor, inf, isinf
 from typing import Final, Protocol
 
-from gridtravel.gridcore.booking.reservations import Decline
+from gridtravel.gridcore.booking.reservations import DURATION_LIMIT_S, Decline
 from gridtravel.local_sched.policies.policy import Admitted, PolicyJob, WouldPass
 from gridtravel.local_sched.policies.shared_nodes import SharedNode
 
@@ -21,6 +21,9 @@ Span = tuple[float, float]
 
 MARGIN_S: Final = 1e-3
 """A whole second nearer than this to the edge of a span is left out, for the roundings."""
+
+LONGEST_S: Final = float(DURATION_LIMIT_S)
+"""No deadline further off is named: it would be one in name only."""
 
 
 class Seller(Protocol):
@@ -48,23 +51,34 @@ def passing_terms(
     nodes_up = [node for node in nodes if node.is_up]
     if job.nodes > len(nodes_up):
         return ()
-    tried = [_at_a_price(seller, nodes, job, now)] if job.budget is not None else []
-    tried.append(_at_another_time(seller, nodes_up, job, now))
-    if not any(tried):
+    dearer = _at_a_price(seller, nodes, job, now)
+    later = _at_another_time(seller, nodes_up, job, now)
+    found = [each for each in (dearer, later) if _passes(seller, nodes, each, now)]
+    if not found:
         in_time = _at_another_time(seller, nodes_up, replace(job, budget=None), now)
-        tried.append(in_time and _at_a_price(seller, nodes, in_time, now))
+        both = in_time and _at_a_price(seller, nodes, in_time, now, names_budget=True)
+        found = [both] if _passes(seller, nodes, both, now) else []
     return tuple(
         WouldPass(deadline=each.deadline, budget=each.budget)
-        for each in tried
-        if each is not None
-        and each.deadline is not None
-        and isinstance(seller.admit(nodes, each, now), Admitted)
+        for each in found
+        if each is not None and each.deadline is not None
     )
 
 
+def _passes(seller: Seller, nodes: Sequence[SharedNode], job: PolicyJob | None, now: float) -> bool:
+    return job is not None and isinstance(seller.admit(nodes, job, now), Admitted)
+
+
 def _at_a_price(
-    seller: Seller, nodes: Sequence[SharedNode], job: PolicyJob, now: float
+    seller: Seller,
+    nodes: Sequence[SharedNode],
+    job: PolicyJob,
+    now: float,
+    *,
+    names_budget: bool = False,
 ) -> PolicyJob | None:
+    if job.budget is None and not names_budget:
+        return None
     if job.deadline is None or job.deadline <= now or job.patience_s <= 0:
         return None
     price = seller.least_price(nodes, job, now)
@@ -90,6 +104,8 @@ def common_deadline(
     for spans in spans_by_node:
         last_before = -inf
         for start_s, end_s in sorted(spans):
+            if start_s > LONGEST_S:
+                continue
             first = max(ceil(submitted_at + start_s + MARGIN_S), ceil(earliest), last_before + 1)
             last = end_s if isinf(end_s) else floor(submitted_at + end_s - MARGIN_S)
             if first <= last:
