@@ -293,6 +293,7 @@ def _back_end(
             files=files,
             run_as=run_as,
             control_groups=config.file.host.control_groups,
+            shared_nodes=[name for each in config.shared.values() for name in each.node_names],
         )
     return SlurmResourceManager(
         root=root,

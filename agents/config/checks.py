@@ -32,7 +32,7 @@ from gridtravel.gridio.trust.gridmap import GridMap, load_grid_map
 from gridtravel.gridio.trust.identity import Role
 from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.accounts.run_accounts import RunAs
-from gridtravel.local_sched.resource_managers import host, slurm
+from gridtravel.local_sched.resource_managers import slurm
 
 ENDPOINT_FILE: Final = "endpoint"
 JOURNAL_FILE: Final = "agent.journal"
@@ -130,16 +130,23 @@ def _check_back_end(config: SiteConfig) -> None:
 
 def _check_shared_classes(config: SiteConfig) -> None:
     """Shares that nobody enforces would be promises that nobody keeps."""
-    name, can_share = "host", host.CAN_SHARE
-    if config.file.slurm is not None:
-        name, can_share = "slurm", slurm.CAN_SHARE
+    processors = len(os.sched_getaffinity(0))
     for number, each in enumerate(config.all_classes):
-        if each.name in config.shared and not can_share:
+        if each.name not in config.shared:
+            continue
+        if config.file.slurm is not None and not slurm.CAN_SHARE:
             with at_key("classes", number, "policy"):
                 policy = config.shared[each.name].policy_name
                 raise InputError(
-                    f"{policy} divides nodes between jobs, and the back end {name} cannot",
+                    f"{policy} divides nodes between jobs, and the back end slurm cannot",
                     hint="name a policy that gives each job whole nodes",
+                )
+        processors -= each.nodes
+        if config.file.slurm is None and processors < 0:
+            with at_key("classes", number, "nodes"):
+                raise InputError(
+                    f"this machine has {-processors} processors too few for its shared nodes",
+                    hint="a shared node of this machine is one of its processors",
                 )
 
 

@@ -266,11 +266,16 @@ class SharedClassRule:
     """Of each node; infinity: nobody counts."""
     disk_mb: float
 
+    @property
+    def node_names(self) -> list[str]:
+        """In their order."""
+        return [f"{self.nodes.name}-{number}" for number in range(self.nodes.nodes)]
+
     def make(self) -> SharedClass:
         """The class without a job on it."""
         return SharedClass(
             self.nodes.name,
-            [f"{self.nodes.name}-{number}" for number in range(self.nodes.nodes)],
+            self.node_names,
             self.policy,
             self.nodes.features,
             memory_mb=self.memory_mb,
