@@ -70,6 +70,7 @@ def admit(
             return _with_passing_terms(answer)
         job.terms = terms_of(answer, spec, float(now))
         job.deadline = job.terms.deadline
+        job.plan = answer.plan
     return job
 
 

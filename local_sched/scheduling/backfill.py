@@ -36,7 +36,7 @@ from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.local_sched.scheduling.compression import FAR, Compression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gridtravel.gridcore.capacity.profile import AvailabilityProfile
     from gridtravel.local_sched.scheduling.job_queue import JobQueue, QueueOrder
@@ -156,6 +156,18 @@ class Backfill:
         end = start + job.limit_s
         if end > self.profile.origin and self.profile.fits(job.nodes, start, end):
             self._plan_at(job, start)
+
+    def adopt(self, jobs: Iterable[Job], plan: Mapping[str, Instant]) -> None:
+        """Waiting jobs get the starts of a plan that was found for all of them together, later or
+        earlier than before; whoever it does not name is planned in the next pass.
+        """
+        known = list(jobs)
+        self.drop_all_planned_starts(known)
+        for job in known:
+            start = plan.get(job.job_id)
+            if start is not None:
+                self._plan_at(job, start)
+                job.promised_start = start
 
     def set_back(self, jobs: Iterable[Job], now: Instant) -> None:
         """The profile was made anew without the planned starts of these waiting jobs: they

@@ -84,6 +84,7 @@ class Job:
         "node_mask",
         "nodes",
         "owner",
+        "plan",
         "planned_start",
         "priority_boost",
         "promised_start",
@@ -153,6 +154,8 @@ class Job:
         self.deadline = None if spec is None else spec.deadline
         """As asked for; once the job is accepted, as promised."""
         self.wishes = NO_WISHES if spec is None else _wishes_of(spec)
+        self.plan: tuple[tuple[str, Instant], ...] = ()
+        """Starts of waiting jobs on which its admission rests, until it joins the queue."""
         self.terms: JobTerms | None = None
         """What was agreed with its owner; ``None``: its class has no policy."""
 

@@ -40,5 +40,7 @@ def policy_job(job: Job) -> PolicyJob:
         deadline=job.deadline,
         budget=wishes.budget,
         is_restartable=wishes.is_restartable,
+        planned_start=job.planned_start,
         started_at=job.started_at,
+        booked_until=job.booked_until if job.started_at is not None else None,
     )

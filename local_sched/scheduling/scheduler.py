@@ -114,6 +114,10 @@ class LocalScheduler:
         self.waiting[job.job_id] = job
         self.usage.job_submitted(job)
         self._join_queue(job, now)
+        if job.plan:
+            pool = self.pools[job.class_name]
+            pool.backfill.adopt(pool.queue.jobs, dict(job.plan))
+            job.plan = ()
 
     def cancel(self, job_id: str, now: Instant, moment: float | None = None) -> Job:
         """A waiting job will not run. A running one is stopped by whoever launched it, and then

@@ -159,9 +159,7 @@ def _job(place: str, row: dict[str, str]) -> EconomyJob:
     )
 
 
-def write_decisions(
-    path: Path, jobs: Sequence[EconomyJob], decisions: Sequence[Decision]
-) -> None:
+def write_decisions(path: Path, jobs: Sequence[EconomyJob], decisions: Sequence[Decision]) -> None:
     """A row for every job, in the order of the workload."""
     try:
         with path.open("w", newline="", encoding="utf-8") as stream:
