@@ -43,7 +43,8 @@ class EdfDollar(DollarPolicy):
                 slack_s = time_s - due_s - work_s
                 if due_s + work_s > time_s * FULL:
                     return 0.0
-                room_s = min(room_s, slack_s)
+                if slack_s < room_s:
+                    room_s = slack_s
             else:
                 due_by_ours_s = due_s
                 if due_s > time_s * FULL:

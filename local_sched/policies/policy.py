@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf
 from typing import Protocol
 
 from gridtravel.gridcore.booking.reservations import Decline
@@ -49,17 +49,19 @@ class PolicyJob:
     disk_mb: float = 0.0
 
     def __post_init__(self) -> None:
-        amounts = {
-            "estimate": self.estimate_s,
-            "memory": self.memory_mb,
-            "disk space": self.disk_mb,
-            "budget": self.budget or 0.0,
-        }
-        for what, amount in amounts.items():
-            if not (isfinite(amount) and amount >= 0):
-                raise InputError(f"a job's {what} must be a number, at least 0: {amount}")
-        if self.deadline is not None and not isfinite(self.deadline):
-            raise InputError(f"a job's deadline must be an instant: {self.deadline}")
+        # Comparisons are false for NaN. A view of a long queue makes thousands of these.
+        if not (
+            0 <= self.estimate_s < inf
+            and 0 <= self.memory_mb < inf
+            and 0 <= self.disk_mb < inf
+            and (self.budget is None or 0 <= self.budget < inf)
+            and (self.deadline is None or -inf < self.deadline < inf)
+        ):
+            raise InputError(
+                "a job's estimate, budget, memory and disk must be numbers, at least 0, and its"
+                f" deadline an instant: {self.estimate_s}, {self.budget}, {self.memory_mb},"
+                f" {self.disk_mb}, {self.deadline}"
+            )
 
     @property
     def work_s(self) -> float:
@@ -69,7 +71,7 @@ class PolicyJob:
     @property
     def patience_s(self) -> float:
         """Time from its submission to its deadline (D in the papers); without one, infinite."""
-        return float("inf") if self.deadline is None else self.deadline - self.submitted_at
+        return inf if self.deadline is None else self.deadline - self.submitted_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,10 @@ class OverrunRule:
     """What happens when a job is still there at the end of its limit."""
 
     step_s: int = 30
-    """Its nodes are booked this much further at a time, until its end is reported."""
+    """Its nodes are booked this much further at a time, until its end is reported. 0: not at all;
+    it is expected to end at once, nobody starts on its nodes before it has, and it is not stopped
+    (a rule of replays).
+    """
     grace_s: int = 120
     """It is told to stop this long after its limit (Catalina's MAXJOBOVERRUN), or at once when
     somebody
@@ -73,8 +76,8 @@ class OverrunRule:
     """
 
     def __post_init__(self) -> None:
-        if self.step_s < 1 or self.grace_s < 0:
-            raise InputError("an overrun step is at least 1 s and its grace not negative")
+        if self.step_s < 0 or self.grace_s < 0:
+            raise InputError("an overrun step and its grace must not be negative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,9 +44,8 @@ class QueueWorld:
         config = SchedulerConfig(
             order=chosen.order,
             backfill=chosen.backfill,
-            # A job past its estimate is expected to end at once, again and again. The estimate is no
-            # limit here, and whoever is told to stop goes on.
-            overrun=OverrunRule(step_s=1),
+            # The estimate is no limit: a job past it goes on, and is expected to end at once.
+            overrun=OverrunRule(step_s=0),
             history_jobs_max=0,
         )
         self.scheduler = LocalScheduler({CLASS_NAME: self.pool}, config)

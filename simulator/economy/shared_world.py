@@ -87,8 +87,12 @@ class SharedWorld:
                     self.decisions[task.sequence].end = now
                 return
             if rate > 0:
-                end_at = min(end_at, now + left_s / rate)
-                settled_at = min(settled_at, now + (left_s - SETTLED_S) / rate)
+                task_end = now + left_s / rate
+                if task_end < end_at:
+                    end_at = task_end
+                task_end -= SETTLED_S / rate
+                if task_end < settled_at:
+                    settled_at = task_end
         if end_at != self._ends[number]:
             self._ends[number] = end_at
             if end_at < NEVER:

@@ -1,5 +1,5 @@
-"""The time-shared policies as plainly as they can be written, to hold the production classes to: one
-list of tasks, every sum made anew, every node walked from one moment to the next.
+"""The policies of the economy as plainly as they can be written, to hold the production classes to:
+one list of tasks, every sum made anew, every node walked from one moment to the next.
 
 Straight from the published conventions of the exchange of decisions; it shares no code with the
 product. Nothing here is fast.

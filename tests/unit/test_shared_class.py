@@ -168,11 +168,11 @@ def test_memory_and_disk_must_be_free_on_the_node() -> None:
 
 def test_jobs_and_prices_must_be_numbers() -> None:
     """No policy has to think of NaN, of a negative estimate, or of a site that pays its users."""
-    with pytest.raises(InputError, match="estimate must be"):
+    with pytest.raises(InputError, match="must be numbers"):
         a_job(work_s=float("nan"))
-    with pytest.raises(InputError, match="budget must be"):
+    with pytest.raises(InputError, match="must be numbers"):
         a_job(budget=-1.0)
-    with pytest.raises(InputError, match="deadline must be"):
+    with pytest.raises(InputError, match="deadline an instant"):
         a_job(deadline=float("inf"))
     with pytest.raises(InputError, match="pays no user"):
         Libra(work_price=-1)
