@@ -148,9 +148,13 @@ class NodeAgent(AgentCore):
         """Journal where waiting jobs stand, so that a restart makes no start later. Where all is
         planned anew they are forecasts, and nothing is kept.
         """
-        rule = self.scheduler.config.backfill
-        if rule.depth is None and rule.keeps_planned_starts:
-            told = self.state.new_planned_starts(self.scheduler.waiting.values())
+        config, pools = self.scheduler.config, self.scheduler.pools
+        kept = {name for name in pools if config.rule_of(name).promises_starts}
+        if kept:
+            waiting = self.scheduler.waiting.values()
+            told = self.state.new_planned_starts(
+                waiting if len(kept) == len(pools) else [j for j in waiting if j.class_name in kept]
+            )
             if told is not None:
                 self.record([told])
 

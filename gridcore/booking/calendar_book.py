@@ -75,8 +75,6 @@ class CalendarBook:
     ) -> None:
         self.site = site
         self.classes: dict[str, ResourceClass] = {each.name: each for each in classes}
-        if not self.classes:
-            raise InputError(f"site {site!r} declares no nodes")
         self.rules = rules or CalendarRules()
         self.tariff: Tariff = tariff or FlatTariff()
         self.epoch = epoch
@@ -247,7 +245,7 @@ class CalendarBook:
     @property
     def known_from(self) -> Instant:
         """The first second of which the book knows in every class what is free."""
-        return max(profile.origin for profile in self.free.values())
+        return max((profile.origin for profile in self.free.values()), default=0)
 
     def rebook(self, now: Instant) -> None:
         """After a replay, and when the clock was ahead and has been set right: ``free`` holds what

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+CAN_SHARE: Final = False
+"""Whether nodes can be divided between tasks here."""
 POLL_S = 0.2
 """How often records are looked at when nothing else can tell: only from the planned start to the
 report of it, and always where the kernel has no process descriptors."""
@@ -133,8 +135,8 @@ class HostResourceManager:
 
     @property
     def can_share(self) -> bool:
-        """Not yet."""
-        return False
+        """See ``ResourceManager``."""
+        return CAN_SHARE
 
     async def nodes(self) -> tuple[NodeDescription, ...]:
         """The declared nodes."""

@@ -53,6 +53,8 @@ from gridtravel.local_sched.resource_managers.supervised.task_records import (
     write_record,
 )
 
+CAN_SHARE: Final = False
+"""Whether nodes can be divided between tasks here."""
 POLL_S: Final = 0.2
 LOOK_S: Final = 5.0
 """How often Slurm is asked which of our jobs it still has. One that is missing twice, with no
@@ -111,8 +113,8 @@ class SlurmResourceManager:
 
     @property
     def can_share(self) -> bool:
-        """Not yet."""
-        return False
+        """See ``ResourceManager``."""
+        return CAN_SHARE
 
     async def nodes(self) -> tuple[NodeDescription, ...]:
         """The declared nodes."""

@@ -81,6 +81,20 @@ class OverrunRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRule:
+    """How the queue of a class of whole nodes is served."""
+
+    order: QueueOrder = FIRST_COME
+    backfill: BackfillRule = field(default_factory=BackfillRule)
+    policy: QueuePolicy | None = None
+
+    @property
+    def promises_starts(self) -> bool:
+        """True when every waiting job has a planned start, which can only become earlier."""
+        return self.backfill.depth is None and self.backfill.keeps_planned_starts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
     """The scheduler of one site."""
 
@@ -91,6 +105,8 @@ class SchedulerConfig:
     policy: QueuePolicy | None = None
     """Who is let in and at what price, who leaves, and an order of its own; ``None``: everybody is
     let in."""
+    by_class: Mapping[str, QueueRule] = field(default_factory=dict)
+    """Classes whose queues are served otherwise."""
     limits: JobLimits = field(default_factory=JobLimits)
     services: Mapping[str, QualityOfService] = field(default_factory=dict)
     """Qualities of service by name. Where there are any, no job may ask for another."""
@@ -101,3 +117,10 @@ class SchedulerConfig:
     def __post_init__(self) -> None:
         if self.history_jobs_max < 0:
             raise InputError("history_jobs_max must not be negative")
+
+    def rule_of(self, class_name: str) -> QueueRule:
+        """How the queue of a class is served."""
+        own = self.by_class.get(class_name)
+        if own is not None:
+            return own
+        return QueueRule(order=self.order, backfill=self.backfill, policy=self.policy)

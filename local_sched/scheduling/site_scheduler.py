@@ -37,15 +37,16 @@ def site_scheduler(
     pools = {}
     for name, each in calendar.classes.items():
         names = (node_names or {}).get(name) or [f"{name}-{i}" for i in range(each.nodes)]
+        rule = config.rule_of(name)
         pools[name] = ResourcePool(
             name,
             calendar.free[name],
-            config.backfill,
-            config.order,
+            rule.backfill,
+            rule.order,
             features=each.features,
             node_names=names,
             shortpool=(shortpools or {}).get(name),
-            policy=config.policy,
+            policy=rule.policy,
         )
     return LocalScheduler(pools, config, calendar, {each.name: each for each in shared})
 
