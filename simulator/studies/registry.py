@@ -13,6 +13,7 @@ from gridtravel.simulator.studies import (
     kth,
     libra_dollar,
     libra_table_1,
+    qops,
     trials,
 )
 from gridtravel.simulator.studies.study import Study
@@ -57,6 +58,13 @@ STUDIES: Final = {
             log=trials.LOG,
             run=libra_dollar.run,
             seeds=5,
+        ),
+        Study(
+            name="qops",
+            title="tolerance, slack and kills under QoPS (QoPS slides)",
+            log=trials.LOG,
+            run=qops.run,
+            seeds=3,
         ),
     )
 }
