@@ -70,7 +70,7 @@ def admit(
             return _with_passing_terms(answer)
         job.terms = terms_of(answer, spec, float(now))
         job.deadline = job.terms.deadline
-        job.plan = answer.plan
+        job.plan, job.kills = answer.plan, answer.kills
     return job
 
 

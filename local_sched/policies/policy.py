@@ -84,8 +84,9 @@ class Admitted:
     """The promise: as asked for, or made looser by slack; ``None``: none is given."""
     node_numbers: tuple[int, ...] = ()
     """Where nodes are shared: those it runs on, by their position in the class."""
-    kills: tuple[str, ...] = ()
-    """Running restartable jobs that are ended and queue again to keep the promise (QoPS)."""
+    kills: tuple[tuple[str, Instant], ...] = ()
+    """Running restartable jobs that are ended and queue again to keep the promise (QoPS), and when
+    their nodes are free."""
     plan: tuple[tuple[str, Instant], ...] = ()
     """Starts of waiting jobs, this one among them, on which the promise rests: the queue takes them
     over as they are. Empty: the queue plans by itself."""

@@ -97,7 +97,9 @@ class Qops:
         for victim in self._victims(view):
             found = self._search(_without(view, victim, self.kill_grace), asked)
             if found is not None:
-                return self._admitted(asked, found, price, kills=(victim.job_id,))
+                return self._admitted(
+                    asked, found, price, kills=((victim.job_id, view.now + ceil(self.kill_grace)),)
+                )
         return self._refuse(view, asked, price)
 
     def prioritise(self, view: QueueView) -> Sequence[str] | None:
@@ -144,7 +146,7 @@ class Qops:
     # -- answers -----------------------------------------------------------------------------------
 
     def _admitted(
-        self, job: PolicyJob, plan: Plan, price: float, kills: tuple[str, ...] = ()
+        self, job: PolicyJob, plan: Plan, price: float, kills: tuple[tuple[str, Instant], ...] = ()
     ) -> Admitted:
         return Admitted(price=price, deadline=job.deadline, plan=tuple(plan.items()), kills=kills)
 

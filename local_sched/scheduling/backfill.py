@@ -158,16 +158,19 @@ class Backfill:
             self._plan_at(job, start)
 
     def adopt(self, jobs: Iterable[Job], plan: Mapping[str, Instant]) -> None:
-        """Waiting jobs get the starts of a plan that was found for all of them together, later or
-        earlier than before; whoever it does not name is planned in the next pass.
+        """Waiting jobs, none of them planned, get the starts of a plan that was found for all of
+        them together; whoever it does not name is planned in the next pass.
         """
-        known = list(jobs)
-        self.drop_all_planned_starts(known)
-        for job in known:
+        for job in jobs:
             start = plan.get(job.job_id)
             if start is not None:
                 self._plan_at(job, start)
                 job.promised_start = start
+
+    def expect(self, job: Job, start: Instant) -> None:
+        """A job that made way for another waits again; its time is booked already."""
+        job.planned_start = job.promised_start = start
+        self.next_planned = min(self.next_planned, start)
 
     def set_back(self, jobs: Iterable[Job], now: Instant) -> None:
         """The profile was made anew without the planned starts of these waiting jobs: they

@@ -67,6 +67,8 @@ class QopsWorld:
         self.fates = [Fate() for _ in jobs]
         self._ends: list[tuple[Instant, int, int]] = []
         """(end, execution, index): of what runs, and of what was ended earlier."""
+        self._gone: list[tuple[Instant, int]] = []
+        """(when, index): jobs whose nodes are free then, since they made way for others."""
         self._executions = [0] * len(jobs)
         self._wakeup: Instant | None = None
 
@@ -74,7 +76,7 @@ class QopsWorld:
         """Until nobody comes and nothing waits or runs."""
         arrived = 0
         while True:
-            moments = [self._ends[0][0]] if self._ends else []
+            moments = [heap[0][0] for heap in (self._ends, self._gone) if heap]
             if arrived < len(self.jobs):
                 moments.append(self.jobs[arrived].submit)
             if self.scheduler.waiting and self._wakeup is not None:
@@ -86,6 +88,8 @@ class QopsWorld:
             while arrived < len(self.jobs) and self.jobs[arrived].submit == now:
                 self._arrive(arrived, now)
                 arrived += 1
+            while self._gone and self._gone[0][0] <= now:
+                self.scheduler.requeue(str(heappop(self._gone)[1]), now)
             result = self.scheduler.cycle(now)
             self._wakeup = result.next_wakeup
             for job in result.starts:
@@ -111,14 +115,14 @@ class QopsWorld:
                 assert isinstance(answer, Admitted), "what is said to pass passes"
         if not isinstance(answer, Admitted) or answer.deadline is None:
             return
-        for victim in answer.kills:
-            self.fates[int(victim)].kills += 1
-            self._executions[int(victim)] += 1
-            self.scheduler.requeue(victim, now)
         job = self._job(index, int(answer.deadline), now)
-        job.plan = answer.plan
+        job.plan, job.kills = answer.plan, answer.kills
         fate.agreed = int(answer.deadline)
         self.scheduler.submit(job, now)
+        for victim, free_from in answer.kills:
+            self.fates[int(victim)].kills += 1
+            self._executions[int(victim)] += 1
+            heappush(self._gone, (free_from, int(victim)))
 
     def _ask(self, index: int, deadline: Instant, now: Instant) -> object:
         view = queue_view(self.pool, self.scheduler.running.values(), now)

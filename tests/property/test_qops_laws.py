@@ -43,18 +43,20 @@ def jobs_of(drawn: list[tuple[int, int, int, int, bool]]) -> list[QopsJob]:
     slack=st.sampled_from([1.0, 1.5, 3.0]),
     tolerance=st.sampled_from([1.0, 2.0, 8.0]),
     kill_candidates=st.sampled_from([0, 2, 8]),
+    kill_grace=st.sampled_from([0, 1, 3]),
 )
 def test_accepted_deadlines_are_kept(
     drawn: list[tuple[int, int, int, int, bool]],
     slack: float,
     tolerance: float,
     kill_candidates: int,
+    kill_grace: int,
 ) -> None:
     """Neither a later job nor a kill makes anybody late, and everybody admitted ends; an offer that
     is taken is honoured (the world asserts it), and never looser than the user bears.
     """
     jobs = jobs_of(drawn)
-    policy = Qops(slack=slack, kill_candidates=kill_candidates)
+    policy = Qops(slack=slack, kill_candidates=kill_candidates, kill_grace=kill_grace)
     world = QopsWorld(jobs, PROCS, policy, tolerance=tolerance)
     for row, fate in zip(jobs, world.run(), strict=True):
         assert (fate.end is None) == (fate.agreed is None)
@@ -150,7 +152,7 @@ def test_a_restartable_job_makes_way() -> None:
     assert isinstance(Qops().admit(view, new), Decline)
     answer = Qops(kill_candidates=8).admit(view, new)
     assert isinstance(answer, Admitted)
-    assert answer.kills == ("just now",)
+    assert answer.kills == (("just now", 0),)
     assert dict(answer.plan) == {"new": 0, "just now": 10}
     late = Qops(kill_candidates=8, kill_grace=3).admit(view, new)
     assert isinstance(late, Decline)
