@@ -50,6 +50,9 @@ def restore_jobs(
             view.node_names,
             moment=at,
         )
+    for event in jobs.makes_way.values():
+        if event.job_id in scheduler.running:
+            scheduler.make_way(event.job_id, max(event.free_from, now), event.again_at)
     restore_site(scheduler, state, now)
     for view in active:
         if view.state is not JobState.QUEUED:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gridtravel.agents.jobs.environment import leg_environment
@@ -156,16 +156,21 @@ class JobRunner:
                 await self._launch_all([self._start_of(view)])
         for job_id in list(self.jobs.on_failed_node):
             self.stop_on_failed_node(job_id)
+        self.end_for_others(self.jobs.makes_way)
 
     async def follow_tasks(self) -> None:
         """Take in what the resource manager reports, until cancelled."""
         async for event in self.resource_manager.events():
             await self.task_event(event)
 
-    def queue(self, job_id: str) -> None:
-        """Tell the scheduler a job that was just accepted, or one that waits in another form."""
+    def queue(self, job_id: str, accepted: Job | None = None) -> None:
+        """Tell the scheduler a job that was just accepted, or one that waits in another form.
+        ``accepted``: as admission made it, with the plan that its promise rests on.
+        """
         job = scheduler_job(self.scheduler, self.jobs, self.jobs.views[job_id])
         assert job is not None, "admission found a class for it"
+        if accepted is not None:
+            job.plan, job.kills = accepted.plan, accepted.kills
         if job_id in self.scheduler.waiting:
             self.scheduler.exchange(job, self._clock.now())
         else:
@@ -391,6 +396,11 @@ class JobRunner:
         if events:
             await self.reservation_ended(reservation_id)
 
+    def end_for_others(self, job_ids: Iterable[str]) -> None:
+        """End started jobs that make way for others; they run again later."""
+        for job_id in list(job_ids):
+            self._stop_soon(job_id, f"it makes way for job {self.jobs.makes_way[job_id].for_job}")
+
     def stop_on_failed_node(self, job_id: str) -> None:
         """A job on a failed node is stopped, unless the site lets such jobs go on."""
         on_failed_node = self.jobs.on_failed_node[job_id]
@@ -407,6 +417,7 @@ class JobRunner:
     def _is_to_run_again(self, job_id: str) -> bool:
         on_failed_node = self.jobs.on_failed_node.get(job_id)
         is_requeued = on_failed_node is not None and on_failed_node.rule is NodeFailureRule.REQUEUE
+        is_requeued = is_requeued or job_id in self.jobs.makes_way
         return is_requeued and job_id not in self._cancelled
 
     def _may_run_still(self, event: TaskEvent) -> bool:
@@ -417,6 +428,7 @@ class JobRunner:
         return (
             event.reason is EndReason.NEVER_RAN
             and job_id == event.job_id  # as it was first launched
+            and self.jobs.classes.get(job_id) not in self.scheduler.shared
             and job_id not in self._cancelled
         )
 

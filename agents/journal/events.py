@@ -138,6 +138,21 @@ class JobOnFailedNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobMakesWay:
+    """It is ended so that another job can keep its deadline, and runs again from the start: settled
+    now, and carried out when its tasks are gone, also after a restart.
+    """
+
+    job_id: str
+    for_job: str
+    free_from: Instant
+    """When its nodes are promised to others."""
+    again_at: Instant
+    """The start that is kept for it."""
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequeued:
     """It waits again, and its next execution has an id of its own."""
 
@@ -331,6 +346,7 @@ JobEvent = (
     | JobRunning
     | JobOver
     | JobOnFailedNode
+    | JobMakesWay
     | JobRequeued
     | JobHeld
     | JobBoosted
@@ -370,6 +386,7 @@ AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "job-running": JobRunning,
         "job-over": JobOver,
         "job-struck": JobOnFailedNode,
+        "job-makes-way": JobMakesWay,
         "job-requeued": JobRequeued,
         "job-held": JobHeld,
         "job-boosted": JobBoosted,

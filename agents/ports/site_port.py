@@ -6,7 +6,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gridtravel.agents.journal.events import JobAccepted, JobBound, ReservationBound, TripRegistered
+from gridtravel.agents.journal.events import (
+    JobAccepted,
+    JobBound,
+    JobMakesWay,
+    ReservationBound,
+    TripRegistered,
+)
 from gridtravel.agents.ports.access import account_of, is_mine, may_take, require_login
 from gridtravel.agents.ports.calendar_port import CalendarEndpoint
 from gridtravel.agents.ports.orders import carry_out, set_system_reservation
@@ -153,9 +159,20 @@ class SiteEndpoint:
             class_name=job.class_name,
             terms=job.terms,
         )
-        ticket = core.record([*registering, event])
-        core.runner.queue(job_id)
+        kills = [
+            JobMakesWay(
+                job_id=killed,
+                for_job=job_id,
+                free_from=free_from,
+                again_at=dict(job.plan)[killed],
+                at=job.submitted_at,
+            )
+            for killed, free_from in job.kills
+        ]
+        ticket = core.record([*registering, event, *kills])
+        core.runner.queue(job_id, job)
         await ticket.durable()
+        core.runner.end_for_others(each.job_id for each in kills)
         return core.view(job_id)
 
     async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:

@@ -146,6 +146,7 @@ def _on_terms(job: Job, answer: Admitted, spec: JobSpec, agreed_at: float) -> Jo
             )
         return Decline(rule=DeclineRule.BUDGET, message=told, passing=passing)
     job.terms, job.deadline = terms, terms.deadline
+    job.plan, job.kills = answer.plan, answer.kills
     return job
 
 

@@ -18,6 +18,7 @@ from gridtravel.local_sched.policies.libra import Libra
 from gridtravel.local_sched.policies.libra_dollar import LibraDollar
 from gridtravel.local_sched.policies.libra_posted import LibraPosted
 from gridtravel.local_sched.policies.policy import QueuePolicy
+from gridtravel.local_sched.policies.qops import Qops
 from gridtravel.local_sched.policies.shared_nodes import SharingPolicy
 from gridtravel.local_sched.scheduling.backfill import BackfillRule
 from gridtravel.local_sched.scheduling.job_queue import (
@@ -69,7 +70,10 @@ SHARING: Final[Mapping[str, Callable[..., SharingPolicy]]] = MappingProxyType(
 )
 """Nodes are divided; the settings are the fields of the class."""
 
-POLICIES: Final = (*BACKFILLING, *DEADLINE_BACKFILLING, *SHARING)
+PLANNING: Final[Mapping[str, Callable[..., QueuePolicy]]] = MappingProxyType({"qops": Qops})
+"""Whole nodes on a plan that the policy makes; the settings are the fields of the class."""
+
+POLICIES: Final = (*BACKFILLING, *DEADLINE_BACKFILLING, *PLANNING, *SHARING)
 
 
 def policy_named(name: str, settings: Mapping[str, object] | None = None) -> SitePolicy:
@@ -80,6 +84,9 @@ def policy_named(name: str, settings: Mapping[str, object] | None = None) -> Sit
     if name in SHARING:
         made = SHARING[name]
         return SitePolicy(sharing=made(**_checked(name, given, _keys_of(made))))
+    if name in PLANNING:
+        planning = PLANNING[name]
+        return SitePolicy(queue=planning(**_checked(name, given, _keys_of(planning))))
     _checked(name, given, {})
     if name in BACKFILLING:
         return BACKFILLING[name]
@@ -102,7 +109,7 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _keys_of(made: Callable[..., SharingPolicy]) -> dict[str, Any]:
+def _keys_of(made: Callable[..., QueuePolicy | SharingPolicy]) -> dict[str, Any]:
     """The settings of a policy and what may stand for them: a number, or a word of some."""
     assert isinstance(made, type)
     hints = get_type_hints(made)

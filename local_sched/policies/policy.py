@@ -39,7 +39,11 @@ class PolicyJob:
     """Most it may cost, in credits (B); ``None``: anything."""
     is_restartable: bool = False
     """True: it may be ended and run again from its beginning."""
+    planned_start: Instant | None = None
+    """While it waits: its start in the queue's plan; ``None``: it has none."""
     started_at: float | None = None
+    booked_until: Instant | None = None
+    """While it runs: end of what is booked for it."""
     memory_mb: float = 0.0
     """Memory that it needs on each node; asked for on shared nodes only."""
     disk_mb: float = 0.0
@@ -80,8 +84,12 @@ class Admitted:
     """The promise: as asked for, or made looser by slack; ``None``: none is given."""
     node_numbers: tuple[int, ...] = ()
     """Where nodes are shared: those it runs on, by their position in the class."""
-    kills: tuple[str, ...] = ()
-    """Running restartable jobs that are ended and queue again to keep the promise (QoPS)."""
+    kills: tuple[tuple[str, Instant], ...] = ()
+    """Running restartable jobs that are ended and queue again to keep the promise (QoPS), and when
+    their nodes are free."""
+    plan: tuple[tuple[str, Instant], ...] = ()
+    """Starts of waiting jobs, this one among them, on which the promise rests: the queue takes them
+    over as they are. Empty: the queue plans by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,10 +86,12 @@ class Job:
         "hold_reason",
         "is_booked",
         "job_id",
+        "kills",
         "limit_s",
         "node_mask",
         "nodes",
         "owner",
+        "plan",
         "planned_start",
         "policy_view",
         "priority_boost",
@@ -160,6 +162,11 @@ class Job:
         self.deadline = None if spec is None else spec.deadline
         """As asked for; once the job is accepted, as promised."""
         self.wishes = NO_WISHES if spec is None else _wishes_of(spec)
+        self.plan: tuple[tuple[str, Instant], ...] = ()
+        """Starts of waiting jobs on which its admission rests, until it joins the queue."""
+        self.kills: tuple[tuple[str, Instant], ...] = ()
+        """Running jobs that make way for it, and when their nodes are free; until the same moment.
+        """
         self.terms: JobTerms | None = None
         """What was agreed with its owner; ``None``: its class has no policy."""
         self.policy_view: tuple[Wishes, PolicyJob] | None = None

@@ -30,12 +30,15 @@ def policy_job(job: Job) -> PolicyJob:
     asked of every waiting job in each cycle.
     """
     wishes = job.wishes
+    booked_until = None if job.started_at is None else job.booked_until
     if job.policy_view is not None:
         of_wishes, view = job.policy_view
         if (
             of_wishes is wishes
             and view.deadline == job.deadline
             and view.started_at == job.started_at
+            and view.planned_start == job.planned_start
+            and view.booked_until == booked_until
             and view.sequence == job.sequence
             and view.limit_s == job.limit_s
             and view.nodes == job.nodes
@@ -53,7 +56,9 @@ def policy_job(job: Job) -> PolicyJob:
         deadline=job.deadline,
         budget=wishes.budget,
         is_restartable=wishes.is_restartable,
+        planned_start=job.planned_start,
         started_at=job.started_at,
+        booked_until=booked_until,
         memory_mb=wishes.memory_mb,
         disk_mb=wishes.disk_mb,
     )

@@ -114,6 +114,8 @@ class LocalScheduler:
         self.waiting[job.job_id] = job
         self.usage.job_submitted(job)
         self._join_queue(job, now)
+        if job.plan:
+            self._adopt(job)
 
     def cancel(self, job_id: str, now: Instant, moment: float | None = None) -> Job:
         """A waiting job will not run. A running one is stopped by whoever launched it, and then
@@ -137,6 +139,31 @@ class LocalScheduler:
         self._remember(job)
         return job
 
+    def _adopt(self, job: Job) -> None:
+        """The queue takes over the plan on which the admission of ``job`` rests."""
+        pool, plan = self.pools[job.class_name], dict(job.plan)
+        pool.backfill.drop_all_planned_starts(pool.queue.jobs)
+        for killed, free_from in job.kills:
+            self.make_way(killed, free_from, plan.pop(killed))
+        pool.backfill.adopt(pool.queue.jobs, plan)
+        job.plan, job.kills = (), ()
+
+    def make_way(self, job_id: str, free_from: Instant, again_at: Instant) -> None:
+        """A running job is being ended for another one: its nodes are free then, and it starts
+        again at ``again_at``, which is kept for it from now on. It is told to end, and requeued
+        when it has, by whoever launched it.
+        """
+        job = self._running(job_id)
+        pool = self.pools[job.class_name]
+        if free_from < job.booked_until:
+            pool.profile.unbook(job.nodes, free_from, job.booked_until)
+            job.booked_until = free_from
+            pool.backfill.availability_grew(free_from, FAR)
+        self._limit_watch.add(job)
+        if pool.profile.fits(job.nodes, again_at, again_at + job.limit_s):
+            pool.profile.book(job.nodes, again_at, again_at + job.limit_s)
+            job.planned_start = again_at
+
     def exchange(self, job: Job, now: Instant) -> None:
         """``job`` in place of the waiting one of the same id, whose turn it keeps."""
         old = self._waiting(job.job_id)
@@ -159,6 +186,8 @@ class LocalScheduler:
         ``now`` to its fraction, which counts on shared nodes."""
         job = self._running(job_id)
         del self.running[job_id]
+        if job.planned_start is not None:
+            self.pools[job.class_name].backfill.drop_planned_start(job)
         if job.class_name in self.shared:
             self.shared.leave(job, float(now) if moment is None else moment)
         else:
@@ -192,6 +221,7 @@ class LocalScheduler:
             raise ConflictError(
                 f"job {job_id} cannot wait for the nodes that it shared", hint="submit it again"
             )
+        again_at, self.running[job_id].planned_start = self.running[job_id].planned_start, None
         job = self.job_ended(job_id, now, None)
         self.finished.pop(job_id, None)
         job.state = JobState.QUEUED
@@ -201,6 +231,8 @@ class LocalScheduler:
         self.waiting[job_id] = job
         self.usage.job_submitted(job)
         self._join_queue(job, now)
+        if again_at is not None:
+            self.pools[job.class_name].backfill.expect(job, again_at)
         return job
 
     def restore_running(

@@ -14,6 +14,7 @@ from gridtravel.simulator.studies import (
     kth,
     libra_dollar,
     libra_table_1,
+    qops,
     trials,
 )
 from gridtravel.simulator.studies.study import Study
@@ -65,6 +66,13 @@ STUDIES: Final = {
             log=trials.LOG,
             run=economy_policies.run,
             seeds=5,
+        ),
+        Study(
+            name="qops",
+            title="tolerance, slack and kills under QoPS (QoPS slides)",
+            log=trials.LOG,
+            run=qops.run,
+            seeds=3,
         ),
     )
 }

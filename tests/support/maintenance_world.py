@@ -29,6 +29,7 @@ from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.clock import ManualClock
 from gridtravel.gridio.system.notify import RecordingNotifier
 from gridtravel.local_sched.accounts.account_files import AccountFiles
+from gridtravel.local_sched.policies.policy import QueuePolicy
 from gridtravel.local_sched.resource_managers.simulated import (
     SimulatedMachine,
     SimulatedResourceManager,
@@ -67,6 +68,7 @@ class MaintenanceWorld:
         on_write: WriteHook | None = None,
         shared: Callable[[], Iterable[SharedClass]] = tuple,
         ledger: Ledger | None = None,
+        policy: QueuePolicy | None = None,
         tariff: FlatTariff | None = None,
     ) -> None:
         self.name = name
@@ -88,7 +90,7 @@ class MaintenanceWorld:
         self._folder = folder
         self._disk = Disk()
         self._rules = rules or MaintenanceRules()
-        self._config = SchedulerConfig(backfill=backfill or BackfillRule())
+        self._config = SchedulerConfig(backfill=backfill or BackfillRule(), policy=policy)
         self._shortpools = shortpools
         self._calendar_rules = CalendarRules(horizon_s=horizon_s)
         self._slot_rule = slot_rule
