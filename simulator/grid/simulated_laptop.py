@@ -26,10 +26,11 @@ from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridio.journal.memory import Disk, MemoryJournal, WriteStage
 from gridtravel.gridio.system.ids import SeededIds
+from gridtravel.simulator.checks.checked_world import undo_asked_at
 from gridtravel.simulator.grid.simulated_site import endpoint_of
 from gridtravel.simulator.kernel.network_wire import SimulatedConnection
 from gridtravel.simulator.kernel.processes import PointKind, SimulatedProcess, first_fault
-from gridtravel.simulator.kernel.virtual_clock import ClockStep, VirtualClock
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN, ClockStep, VirtualClock
 from gridtravel.travel_agent.agent import TravelAgent
 from gridtravel.travel_agent.booking.amend import TripChange
 from gridtravel.travel_agent.choices import SearchChoice
@@ -197,6 +198,15 @@ class SimulatedLaptop:
     def stories(self) -> dict[str, TripStory]:
         """What its disks say, by trip."""
         return {trip_id: read_story(disk) for trip_id, disk in self.journals.disks.items()}
+
+    def undone_s(self) -> dict[str, float]:
+        """See ``CheckedLaptop``. Records bear whole seconds, and are not older than they say."""
+        asked = {key: undo_asked_at(disk.records) for key, disk in self.journals.disks.items()}
+        return {
+            key: at - WORLD_BEGIN - self.clock.offset_s(at - WORLD_BEGIN)
+            for key, at in asked.items()
+            if at is not None
+        }
 
     # -- as a host: nobody calls a laptop ----------------------------------------------------------
 
