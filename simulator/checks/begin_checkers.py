@@ -138,7 +138,7 @@ def _starts_of(world: CheckedWorld, trip_id: str) -> list[CommonStart]:
                 or promise.state is ReservationState.SUPERSEDED  # its leg has its form now
                 or trip.begin is not Begin.TOGETHER
                 or not trip.acceptors
-                or promise.reservation.owner in world.liars
+                or promise.is_of(world.liars)
             ):
                 continue
             key = trip.instance, promise.reservation.start

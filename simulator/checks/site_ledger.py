@@ -33,6 +33,7 @@ from gridtravel.gridcore.booking.reservations import (
 from gridtravel.gridio.journal.compaction import HISTORY_KIND
 
 if TYPE_CHECKING:
+    from gridtravel.gridcore.jobs.races import Race
     from gridtravel.gridio.journal.contract import Record
     from gridtravel.local_sched.resource_managers.base import Launch
     from gridtravel.simulator.kernel.event_log import EventLog, Timekeeper
@@ -59,6 +60,11 @@ class Promise:
     runs: dict[str, float] = field(default_factory=dict)
     """By attempt: when it was stored that the leg runs in it."""
 
+    def is_of(self, liars: frozenset[str]) -> bool:
+        """True for what one of them owns, or has booked as a manager in somebody's name."""
+        reservation = self.reservation
+        return reservation.owner in liars or not liars.isdisjoint(reservation.request.via)
+
     def was(self, state: ReservationState) -> bool:
         """True when it ever was in ``state``."""
         return any(each is state for _, each in self.history)
@@ -83,6 +89,11 @@ class JobEntry:
     nodes: int
     reservation_id: str = ""
     """Inside which it was submitted."""
+    race: Race | None = None
+    """Of which it is a copy."""
+    accepted_s: float = 0.0
+    running_s: float | None = None
+    """Seconds of the world at which it was stored that it is queued, and that it runs."""
     starting: JobStarting | None = None
     started_s: float | None = None
     over_s: float | None = None
@@ -139,7 +150,7 @@ class SiteLedger:
                     self.jobs[event.job_id].started_s = self._loop.time()
                     self._check_job_room(event)
                 case JobRunning():
-                    assert event.job_id in self.jobs, "what runs was accepted"
+                    self.jobs[event.job_id].running_s = self._loop.time()
                 case JobOver():
                     self.jobs[event.job_id].over = event
                     self.jobs[event.job_id].over_s = self._loop.time()
@@ -163,7 +174,12 @@ class SiteLedger:
         if any(each.request == key for each in self.jobs.values()):
             self._event_log.broken(TWICE, f"{self.site}: job {key[1]} is queued twice", self.site)
         self.jobs[event.job_id] = JobEntry(
-            event.job_id, key, event.spec.nodes, reservation_id=event.spec.reservation_id
+            event.job_id,
+            key,
+            event.spec.nodes,
+            reservation_id=event.spec.reservation_id,
+            race=event.spec.race,
+            accepted_s=self._loop.time(),
         )
 
     # -- sums --------------------------------------------------------------------------------------

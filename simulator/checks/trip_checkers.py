@@ -135,7 +135,7 @@ def trips_of(world: CheckedWorld) -> dict[str, TripBooks]:
         if site.name in world.liars:
             continue
         for trip_id, promise in site.ledger.of_trips():
-            if promise.reservation.owner in world.liars:
+            if promise.is_of(world.liars):
                 continue
             books = trips.setdefault(
                 trip_id, TripBooks(trip_id, stages=stages.get(trip_id, ()), liars=world.liars)
@@ -298,6 +298,8 @@ def check_logs(world: CheckedWorld) -> None:
         for trip_id, story in laptop.stories().items():
             books = trips.get(trip_id)
             is_lied_about = books is not None and books.is_kept_by_a_liar
+            if story.copies and (story.state is TripState.BOOKED or story.state.is_over):
+                continue  # it has no legs that are held: see ``race_checkers``
             if story.trip_id and not is_lied_about and not _is_with_liars(world, story.legs):
                 _check_log(world, laptop, story, trips.get(trip_id), told.get(trip_id))
 
@@ -376,8 +378,8 @@ def check_told(world: CheckedWorld, itinerary: Itinerary) -> None:
     if itinerary.state is not TripState.BOOKED:
         return
     for leg in itinerary.legs:
-        if leg.site in world.liars:
-            continue
+        if leg.site in world.liars or leg.reservation_id is None:
+            continue  # nobody answers for it, or it is a copy in a race, which holds nothing
         promise = world.sites[leg.site].ledger.promises.get(leg.reservation_id or "")
         if (
             promise is None
@@ -399,6 +401,7 @@ async def check_status(world: LivingWorld) -> None:
         if life is None:
             continue
         agent = laptop.agent(life)
+        races = {trip_id for trip_id, story in laptop.stories().items() if story.copies}
         for told in laptop.told:
             if not told.trip_id:
                 continue
@@ -409,7 +412,8 @@ async def check_status(world: LivingWorld) -> None:
                     SHOWN, f"gur status {told.trip_id}: {first_fault(fault)}", told.trip_id
                 )
                 continue
-            if not _is_with_liars(world, report.itinerary.legs):
+            is_race = told.trip_id in races  # of which no leg is held
+            if not is_race and not _is_with_liars(world, report.itinerary.legs):
                 check_shown(world, told.trip_id, report.itinerary.state)
 
 

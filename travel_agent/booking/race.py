@@ -8,6 +8,7 @@ first, which nobody can know beforehand. That exactly one copy runs is settled a
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, Transport, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridcore.trips.registers import CLOCKS_APART_S
 from gridtravel.gridcore.trips.trip_consensus import majority
 from gridtravel.gridio.sites.trip_voting import RaceVoting, TripQuestions
 from gridtravel.travel_agent.booking.outcome import DECIDE_WITHIN_S, RETRY_S, OutcomeOpenError
@@ -244,6 +246,9 @@ def _leg(copy: str, job: JobView, destination: Destination) -> Leg:
 
 
 async def _settle_that_none_runs(trip: TripContext) -> None:
+    """Return when no copy will ever start: that is settled, or its window is over. A site votes
+    about a race of which a copy has reached it, so one that none has reached is brought its own.
+    """
     race = trip.log.story.race_of(trip.log.story.copies[0])
     ports = {each.site: each.connection.calendar for each in trip.destinations.values()}
     acceptors = {each.site: ports[each.site] for each in race.acceptors}
@@ -251,12 +256,23 @@ async def _settle_that_none_runs(trip: TripContext) -> None:
     voting = RaceVoting(race, lambda question: TripQuestions(question, acceptors))
     give_up_at = trip.clock.now_precise() + DECIDE_WITHIN_S
     while await voting.call_off() is None:
+        if trip.clock.now() > race.ends_at + CLOCKS_APART_S:
+            return
+        if trip.log.story.state is TripState.PLANNED:
+            keepers = [c for c, each in trip.destinations.items() if each.site in acceptors]
+            await asyncio.gather(*(_make_known(trip, each) for each in keepers))
         if trip.clock.now_precise() >= give_up_at:
             raise OutcomeOpenError(
                 f"race {race.trip_id} cannot be called off now: too few of its sites answer",
                 hint=f"run `gur resume {race.trip_id}` when they are back",
             )
         await trip.clock.sleep_until(trip.clock.now_precise() + RETRY_S)
+
+
+async def _make_known(trip: TripContext, copy: str) -> None:
+    """The same copy again, if it came at all."""
+    with suppress(GridError):
+        await _submit(trip, copy)
 
 
 async def _call_off_quietly(session: GridSession, log: TripLog, listener: Listener) -> None:
