@@ -4,14 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from gridtravel.agents.ports import calendar_port as calendar_port_module
 from gridtravel.agents.trips import site_trips as site_trips_module
 from gridtravel.agents.trips.site_trips import SiteTrips
 from gridtravel.gridcore.booking.calendar_rules import CalendarRules
-from gridtravel.gridcore.booking.reservations import Begin, Reservation
+from gridtravel.gridcore.booking.reservations import Begin, Reservation, ReservationRequest
 from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.registers import TripRegister, Voter, check_voter
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
@@ -20,6 +22,7 @@ from gridtravel.gridio.sites.trip_participation import TripParticipant
 from gridtravel.gridio.sites.trip_voting import TravellersVoting
 from gridtravel.simulator.checks.begin_checkers import TOGETHER
 from gridtravel.simulator.checks.checkers import RESOLVED
+from gridtravel.simulator.checks.race_checkers import ONE_RUNS
 from gridtravel.simulator.checks.site_ledger import EARLY
 from gridtravel.simulator.checks.trip_checkers import ATOMIC, LOGGED, SHOWN
 from gridtravel.simulator.grid.exhaustive import LAPTOP, SITES, one_trip
@@ -166,7 +169,29 @@ def _begins_alone(self: TripParticipant, leg: Reservation) -> object:
     return self._book.note_runs(leg.reservation_id)
 
 
+def _everything_came_through(request: ReservationRequest, manager: Caller) -> bool:
+    """In place of ``came_through``: a manager touches whatever it names."""
+    return True
+
+
+async def _everybody_wins(self: SiteTrips, race: Race, is_wanted: Callable[[], bool]) -> bool:
+    """In place of ``SiteTrips.claim``: a copy in a race starts when its queue lets it."""
+    return True
+
+
 TRUST_ABLATIONS = [
+    Ablation(
+        "what a manager may touch",
+        rules=(ATOMIC, LOGGED, SHOWN, TOGETHER),
+        patches={(calendar_port_module, "came_through"): _everything_came_through},
+        worlds=worlds_with_liars,
+    ),
+    Ablation(
+        "one copy wins",
+        rules=(ONE_RUNS,),
+        patches={(SiteTrips, "claim"): _everybody_wins},
+        worlds=worlds_with_liars,
+    ),
     Ablation(
         "whose word counts",
         rules=(ATOMIC, LOGGED, SHOWN, TOGETHER),
