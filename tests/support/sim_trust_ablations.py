@@ -15,6 +15,7 @@ from gridtravel.gridcore.booking.reservations import Begin, Reservation, Reserva
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.metajobs import UsagePattern
 from gridtravel.gridcore.trips.registers import TripRegister, Voter, check_voter
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.gridio.sites import trip_keeping as trip_keeping_module
@@ -30,6 +31,7 @@ from gridtravel.simulator.grid.random_worlds import random_plan
 from gridtravel.simulator.grid.world import FaultKind, InjectedFault, PlannedCrash, WorldPlan
 from gridtravel.simulator.kernel.network import NetworkConditions
 from gridtravel.simulator.kernel.processes import CrashPoint, PointKind
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
 from tests.support.sim_ablations import Ablation
 
 WORLDS_MAX = 40
@@ -105,6 +107,21 @@ def lossy_trips() -> Iterator[WorldPlan]:
     for seed in range(1, WORLDS_MAX + 1):
         conditions = NetworkConditions(loss=0.2, notice=0.9)
         yield replace(one_trip(seed), conditions=conditions, storm_s=START_S + 30.0)
+
+
+def one_race() -> Iterator[WorldPlan]:
+    """A copy of a job at each of three sites, all of which have room."""
+    plan = one_trip()
+    (laptop,) = plan.laptops
+    (wish,) = laptop.wishes
+    metajob = replace(
+        wish.metajob,
+        usage_pattern=UsagePattern.SINGLE,
+        is_race=True,
+        nodes_total=2,
+        earliest_start=WORLD_BEGIN + 1,
+    )
+    yield replace(plan, laptops=(replace(laptop, wishes=(replace(wish, metajob=metajob),)),))
 
 
 def _anybody_votes(
@@ -190,7 +207,7 @@ TRUST_ABLATIONS = [
         "one copy wins",
         rules=(ONE_RUNS,),
         patches={(SiteTrips, "claim"): _everybody_wins},
-        worlds=worlds_with_liars,
+        worlds=one_race,
     ),
     Ablation(
         "whose word counts",
