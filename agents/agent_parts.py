@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gridtravel.gridcore.booking.calendars import Calendar
     from gridtravel.gridcore.capacity.ladders import SlotLadder
     from gridtravel.gridio.journal.contract import Journal
+    from gridtravel.gridio.ledger.ledger import Ledger
     from gridtravel.gridio.system.clock import Clock
     from gridtravel.gridio.trust.cards import CardVerifier
     from gridtravel.local_sched.resource_managers.base import ResourceManager
@@ -56,6 +57,8 @@ class AgentParts:
     maintenance: MaintenanceRules = NO_MAINTENANCE
     """Standing reservations, failed nodes, notices and hooks."""
     notifier: Notifier = field(default_factory=LogNotifier)
+    ledger: Ledger | None = None
+    """Who pays for what is booked; ``None``: prices are told, and nobody pays."""
     own_card: Callable[[], str] = lambda: ""
     """This site's card, once it is known where it is reached; empty: other sites cannot reach it,
     and it keeps no trip and gives no files.

@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
+from gridtravel.agents.cashier import Cashier
 from gridtravel.agents.jobs.inputs import InputKeeper
 from gridtravel.agents.jobs.runner import JobRunner
 from gridtravel.agents.journal.compaction import compacted
@@ -47,7 +48,7 @@ from gridtravel.gridcore.booking.summaries import CalendarSummary
 from gridtravel.gridcore.booking.summarising import summarise
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
-from gridtravel.gridcore.errors import NotAuthorisedError
+from gridtravel.gridcore.errors import NotAuthorisedError, UnavailableError
 from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
@@ -153,6 +154,7 @@ class AgentCore:
             work_dirs=parts.work_dirs,
             record=self.record,
         )
+        self.cashier = Cashier(parts.ledger, parts.calendar.site)
         self.alarm = Alarm(parts.clock)
         """Rung when something has changed that the next tick must look at."""
         self._summary: CalendarSummary | None = None
@@ -295,6 +297,8 @@ class AgentCore:
                 if isinstance(event, JobStarting | JobOver):
                     self.state.forget_planned_start(event.job_id)
                 self.jobs.apply(event)
+                if isinstance(event, JobOver):
+                    self.cashier.note_job(self.jobs.views[event.job_id], by_site=event.by_site)
                 if isinstance(event, JobResized):
                     self.scheduler.resize_bound(event.job_id, event.nodes, event.limit_s)
                 self._tell_watchers(getattr(event, "job_id", ""))
@@ -304,14 +308,28 @@ class AgentCore:
         if isinstance(event, ReservationMoved):
             old = self.calendar.get(event.reservation.reservation_id)
             participant.note_moved(old, event.reservation)
+            self.cashier.note_price(event.reservation)
         if isinstance(event, ReservationChanged) and event.event is ReservationEvent.WITHDRAW:
             participant.note_withdrawn(self.calendar.get(event.reservation_id))
+        if isinstance(event, ReservationChanged):
+            self.cashier.note_reservation(self.calendar.get(event.reservation_id), event)
         self.calendar.apply(event)
         if isinstance(event, ReservationChanged):
             self.jobs.apply(event)
             self.trips.tell()
             if event.event is ReservationEvent.COMMIT:
                 participant.note_committed(self.calendar.get(event.reservation_id))
+
+    async def settle(self, now: Instant) -> None:
+        """Let accounts pay for what is over, once the disk has it."""
+        if self.cashier.has_dues:
+            dues = self.cashier.take_dues()
+            await self.record([]).durable()
+            try:
+                self.cashier.settle(dues, self.calendar.reservations, now)
+            except UnavailableError as fault:
+                log.error("accounts are settled later: %s", fault)
+                self.cashier.put_back(dues)
 
     def replay(self) -> int:
         """Read the journal into the empty agent; returns the number of events. Before ``run``."""
@@ -320,6 +338,11 @@ class AgentCore:
             self.apply(event)
             count += 1
         self.trips.after_replay()
+        self.cashier.begin(
+            self.calendar.reservations,
+            [view.job_id for view in self.jobs.active()],
+            self.clock.now(),
+        )
         self.calendar.validate()
         self.jobs.validate()
         return count

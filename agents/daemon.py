@@ -24,6 +24,7 @@ from gridtravel.agents.config.checks import (
     AREAS_FOLDER,
     ENDPOINT_FILE,
     JOURNAL_FILE,
+    LEDGER_FILE,
     TASKS_FOLDER,
     check_site,
 )
@@ -40,6 +41,7 @@ from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import GridError, UnavailableError
 from gridtravel.gridio.journal.sqlite import SqliteJournal
+from gridtravel.gridio.ledger.ledger import Ledger
 from gridtravel.gridio.rpc.client.grpc_site import connect_to_site
 from gridtravel.gridio.rpc.server.front_door import Admitting
 from gridtravel.gridio.rpc.server.grid_server import GridServer
@@ -132,6 +134,7 @@ async def _run(
     journal = SqliteJournal(
         config.state / JOURNAL_FILE, room_bytes=None if room_mib is None else room_mib * MIB
     )
+    ledger = Ledger(config.state / LEDGER_FILE) if config.file.ledger.enabled else None
     try:
 
         def connect(site: str, endpoint: str) -> SiteConnection:
@@ -141,7 +144,9 @@ async def _run(
             credential, advertise=config.file.site.advertise, listen=config.file.site.listen
         )
         cards = CertifiedCards(credential)
-        parts = build_parts(config, journal, clock, maps, connect, files, cards, own_card)
+        parts = build_parts(
+            config, journal, clock, maps, connect, files, cards, own_card, ledger=ledger
+        )
         agent = NodeAgent(parts)
         count = agent.replay()
         if journal.was_rewound:
@@ -179,6 +184,8 @@ async def _run(
         ) from fault
     finally:
         journal.close()
+        if ledger is not None:
+            ledger.close()
 
 
 def _lack_of_room(fault: BaseException) -> OSError | None:
@@ -208,6 +215,8 @@ def build_parts(
     files: AccountFiles,
     cards: CardVerifier,
     own_card: Callable[[], str],
+    *,
+    ledger: Ledger | None = None,
 ) -> AgentParts:
     """The agent's parts as the configuration wants them, all empty."""
     # A new epoch each start: what the queue books is not journaled, so version numbers may repeat.
@@ -258,6 +267,7 @@ def build_parts(
         connect=connect,
         cards=cards,
         own_card=own_card,
+        ledger=ledger,
     )
 
 

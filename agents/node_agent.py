@@ -23,6 +23,7 @@ from gridtravel.gridcore.booking.calendar_events import FinishedForgotten
 from gridtravel.gridcore.booking.reservations import ReservationEvent
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import GridError
+from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.journal.compaction import COMPACT_ABOVE
 
@@ -109,6 +110,7 @@ class NodeAgent(AgentCore):
         swept = (*self.calendar.decide_sweep(now), *self.trips.decide_sweep(now))
         if swept:
             self.record(swept)
+        await self.settle(now)
         if self._chores and any(isinstance(each, FinishedForgotten) for each in swept):
             self._chores.create_task(self._clean_areas(now), name="areas")
         if self.parts.journal.replay_count > COMPACT_ABOVE:
@@ -122,6 +124,8 @@ class NodeAgent(AgentCore):
         await self.runner.settle_reservations()
         await self.inputs.give_up(now)
         await self.runner.start(result.starts, now)
+        for job, why in result.given_up:
+            await self.runner.over(job.job_id, JobState.CANCELLED, None, why)
         for job in result.stops:
             await self.runner.stop(job.job_id, "its time is over")
         next_expiry = self.calendar.next_expiry(passing_over=self.trips.participant.in_doubt)

@@ -2,6 +2,7 @@
 
     gurd agent --config site.toml          serve one node
     gurd manager --config manager.toml     serve a calendar manager
+    gurd check-ledger FILE                 count a site's accounts again
     gurd check-config FILE                 say what is wrong with a configuration, start nothing
     gurd bridge --socket PATH              the far end of a user's SSH login (docs/ssh.md)
     gurd ca ...                            the grid's certificate authority
@@ -23,7 +24,7 @@ from typing import Annotated, Final
 
 import typer
 
-from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.errors import InputError, NotFoundError
 from gridtravel.gridio.cli_frame import command_line
 from gridtravel.gridio.ssh import bridge
 from gridtravel.gridio.ssh.bridge import DEFAULT_SOCKET
@@ -98,6 +99,22 @@ def check_config(
         tell(f"note: {note}")
     entries = f"{len(ready.grid_map)} grid-mapfile entries"
     say(f"{name}: good; {ready.credential.subject}, {entries}")
+
+
+@app.command("check-ledger")
+def check_ledger(
+    file: Annotated[Path, typer.Argument(help="The `ledger` in a site's state folder.")],
+) -> None:
+    """Count a site's accounts again, also beside its daemon: no credits were made or lost."""
+    from gridtravel.gridio.ledger.ledger import Ledger
+
+    if not file.is_file():
+        raise NotFoundError(f"no ledger at {file}", hint="it is called ledger, in the state folder")
+    ledger = Ledger(file)
+    with contextlib.closing(ledger):
+        ledger.check()
+        users = [name for name in ledger.accounts() if not name.startswith(":")]
+        say(f"{file}: balances; {len(users)} accounts, {len(ledger.open_holds())} open holds")
 
 
 @app.command("bridge")

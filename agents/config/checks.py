@@ -35,6 +35,7 @@ from gridtravel.local_sched.accounts.run_accounts import RunAs
 
 ENDPOINT_FILE: Final = "endpoint"
 JOURNAL_FILE: Final = "agent.journal"
+LEDGER_FILE: Final = "ledger"
 AREAS_FOLDER: Final = "areas"
 TASKS_FOLDER: Final = "tasks"
 SLURM_COMMANDS: Final = ("sbatch", "squeue", "scancel")
@@ -59,7 +60,7 @@ async def check_site(config: SiteConfig, now: Instant, files: AccountFiles) -> S
         with at_key("site", "state"):
             check_state_folder(
                 config.state,
-                files=(JOURNAL_FILE, f"{JOURNAL_FILE}.lock", ENDPOINT_FILE),
+                files=(JOURNAL_FILE, f"{JOURNAL_FILE}.lock", LEDGER_FILE, ENDPOINT_FILE),
                 folders=(AREAS_FOLDER, TASKS_FOLDER),
             )
         is_served = is_owned(config.state / JOURNAL_FILE)

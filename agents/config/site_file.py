@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -108,10 +109,24 @@ class ClassTable(ConfigTable):
     features: list[str] = Field(default_factory=list)
 
 
+_Price = Annotated[int, Field(ge=0, le=10**12)]
+
+
 class PricesTable(ConfigTable):
     """``[prices]``."""
 
-    millicredits_per_node_hour: Annotated[int, Field(ge=0)] = 0
+    millicredits_per_node_hour: _Price = 0
+    classes: dict[str, _Price] = Field(default_factory=dict)
+    """The same for classes that have another price."""
+
+
+class LedgerTable(ConfigTable):
+    """``[ledger]``: who pays."""
+
+    enabled: bool = False
+    """True: accounts pay from the credits that the site has granted them. False: prices are told,
+    and nobody pays.
+    """
 
 
 class CalendarTable(ConfigTable):
@@ -210,6 +225,7 @@ class SiteFile(ConfigTable):
         default_factory=lambda: [ClassTable()]
     )
     prices: PricesTable = Field(default_factory=PricesTable)
+    ledger: LedgerTable = Field(default_factory=LedgerTable)
     calendar: CalendarTable = Field(default_factory=CalendarTable)
     queue: QueueTable = Field(default_factory=QueueTable)
     priority: PriorityTable = Field(default_factory=PriorityTable)
@@ -323,7 +339,7 @@ def _checked(path: Path, read: ConfigFile[SiteFile]) -> SiteConfig:
             for each in parsed.classes
         ),
         rules=rules,
-        tariff=FlatTariff(parsed.prices.millicredits_per_node_hour),
+        tariff=_tariff(parsed.prices, class_nodes),
         ladder=_ladder("published_slots", calendar.published_slots),
         slot_rule=SlotRule(
             ladder=_ladder("slots", calendar.slots),
@@ -342,6 +358,15 @@ def _checked(path: Path, read: ConfigFile[SiteFile]) -> SiteConfig:
         shortpools=shortpool_rules(parsed.shortpools, class_nodes, parsed.queue.depth),
         notifier=parsed.notify.notifier(),
     )
+
+
+def _tariff(prices: PricesTable, class_nodes: Mapping[str, int]) -> FlatTariff:
+    for name in prices.classes:
+        if name not in class_nodes:
+            with at_key("prices", "classes", name):
+                known = ", ".join(class_nodes)
+                raise InputError(f"the site has no class {name[:60]!r}", hint=f"it has: {known}")
+    return FlatTariff(prices.millicredits_per_node_hour, prices.classes)
 
 
 def _check_slurm_names(names: list[str], nodes: int) -> None:

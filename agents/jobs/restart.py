@@ -13,7 +13,7 @@ from gridtravel.agents.journal.job_table import JobTable
 from gridtravel.agents.journal.state import SiteState
 from gridtravel.gridcore.booking.reservations import ReservationState
 from gridtravel.gridcore.jobs.job import JobState, JobView
-from gridtravel.local_sched.policies.admission import choose_class
+from gridtravel.local_sched.admission.admit import choose_class
 from gridtravel.local_sched.scheduling.jobs import Job
 from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
 

@@ -354,7 +354,15 @@ class JobRunner:
             code = event.exit_code
             if code is None and event.signal_number is not None:
                 code = -event.signal_number
-            await self.over(job_id, state, code, reason, ended_at=self._end_of(event, job_id))
+            is_lost = event.kind is TaskEventKind.LOST
+            await self.over(
+                job_id,
+                state,
+                code,
+                reason,
+                ended_at=self._end_of(event, job_id),
+                by_site=is_lost or (was_struck_down and job_id in self.jobs.on_failed_node),
+            )
             await self._forget_task(event)
 
     async def over(
@@ -365,9 +373,10 @@ class JobRunner:
         reason: str,
         *,
         ended_at: Instant | None = None,
+        by_site: bool = False,
     ) -> None:
         """The end of a job, for the scheduler, the journal and whoever watches. ``ended_at``: when
-        it happened, where that is not now.
+        it happened, where that is not now. ``by_site``: see ``JobOver``.
         """
         now = self._clock.now()
         if job_id in self.scheduler.running:
@@ -380,6 +389,7 @@ class JobRunner:
             exit_code=exit_code,
             reason=reason,
             ended_at=ended_at,
+            by_site=by_site,
         )
         await self._record([ended]).durable()
 

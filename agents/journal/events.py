@@ -118,6 +118,8 @@ class JobOver:
     reason: str
     ended_at: Instant | None = None
     """When it happened, by the resource manager's records; ``None``: at ``at``."""
+    by_site: bool = False
+    """The site ended it for reasons of its own, or lost it: it costs nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,12 @@ def require_login(caller: Caller, verb: str) -> str:
     return caller.owner
 
 
-def account_of(caller: Caller, wanted: str) -> str:
-    """The account to charge: the one wanted, or the caller's first where the site may choose."""
+def account_of(caller: Caller, wanted: str, *, is_paid: bool = False) -> str:
+    """The account to charge: the one wanted, or the caller's first where the site may choose.
+
+    Whom no accounts are named for may write any on what he books. ``is_paid``: accounts have
+    credits here, and then there is his own and no other.
+    """
     if wanted in ("", DEFAULT_ACCOUNT):
         return caller.accounts[0] if caller.accounts else caller.owner
     if wanted == SYSTEM_OWNER:
@@ -39,8 +43,10 @@ def account_of(caller: Caller, wanted: str) -> str:
             f"the account {SYSTEM_OWNER!r} is the site's own",
             hint="administrators: catalina create-system-res",
         )
-    if not caller.may_charge(wanted):
-        known = ", ".join(caller.accounts)
+    if not caller.may_charge(wanted) or (
+        is_paid and not caller.accounts and wanted != caller.owner
+    ):
+        known = ", ".join(caller.accounts or (caller.owner,))
         raise NotAuthorisedError(
             f"{caller.login} may not charge the account {wanted!r}", hint=f"yours here: {known}"
         )

@@ -165,6 +165,10 @@ class CalendarEndpoint:
             now,
             availability=core.availability(now, asked.account),
         )
+        if events and isinstance(answer, Reservation):
+            poor = core.cashier.hold(answer, now)
+            if poor is not None:
+                return poor
         await core.record(events).durable()
         return answer
 
@@ -222,6 +226,8 @@ class CalendarEndpoint:
             if refusal is not None:
                 return refusal
             with_job = [HeldJobKept(reservation_id=answer.reservation_id, job=held_job)]
+        if events and (poor := core.cashier.hold(answer, now)) is not None:
+            return poor
         await core.record((*registering, *events, *with_job) if events else ()).durable()
         return core.shown(answer)
 
@@ -232,7 +238,7 @@ class CalendarEndpoint:
                 f"{self._caller.subject} is a manager here, and runs no programs for anybody",
                 hint="book time through the manager, and run the program at the sites",
             )
-        account = account_of(self._caller, job.spec.account)
+        account = account_of(self._caller, job.spec.account, is_paid=self._core.cashier.collects)
         return HeldJob(spec=replace(job.spec, account=account))
 
     def _check_same_job(self, hold: Reservation, job: HeldJob | None) -> None:
@@ -255,7 +261,11 @@ class CalendarEndpoint:
         if self._caller.role is Role.MANAGER:
             return self._for_beneficiary(request)
         require_login(self._caller, "reserve")
-        account = request.account if has_account else account_of(self._caller, request.account)
+        account = (
+            request.account
+            if has_account
+            else account_of(self._caller, request.account, is_paid=self._core.cashier.collects)
+        )
         return replace(request, account=account, beneficiary="")
 
     def _for_beneficiary(self, request: ReservationRequest) -> ReservationRequest:
@@ -273,7 +283,10 @@ class CalendarEndpoint:
                 hint="the request must name it among those that it came through",
             )
         beneficiary = self._core.beneficiary(request.beneficiary)
-        return replace(request, account=account_of(beneficiary, request.account))
+        return replace(
+            request,
+            account=account_of(beneficiary, request.account, is_paid=self._core.cashier.collects),
+        )
 
     def _check_acceptors(self, request: ReservationRequest, owner: str, now: Instant) -> None:
         """Refuse a leg whose trip is kept by sites that no card proves; what is said again is

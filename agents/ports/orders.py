@@ -20,6 +20,7 @@ from gridtravel.agents.journal.events import (
     NodeChanged,
 )
 from gridtravel.agents.maintenance_rules import NodeFailureRule
+from gridtravel.agents.ports import accounts
 from gridtravel.agents.ports.access import require_login
 from gridtravel.agents.ports.arguments import only, word
 from gridtravel.agents.ports.site_reservations import (
@@ -247,4 +248,6 @@ ORDERS: Final[Mapping[str, Callable[[AgentCore, Mapping[str, str]], Awaitable[ob
     "create-standing": create_standing,
     "cancel-standing": cancel_standing,
     "boost-job": _boost_job,
+    "grant": accounts.grant,
+    "refund": accounts.refund,
 }

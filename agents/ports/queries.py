@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from gridtravel.agents.ports import queries_about_queue, queries_about_reservations
+from gridtravel.agents.ports import accounts, queries_about_queue, queries_about_reservations
 from gridtravel.agents.ports.access import travels_with
 from gridtravel.agents.ports.arguments import number, only, texts, word
 from gridtravel.agents.trips.handover import LEG_QUESTION
@@ -130,6 +130,8 @@ QUESTIONS: Final[Mapping[str, Callable[[AgentCore, Caller, Mapping[str, str]], o
     "standing": queries_about_reservations.standing,
     "nodes": queries_about_queue.nodes,
     "quota": queries_about_reservations.quota,
+    "account": accounts.account,
+    "accounts": accounts.accounts,
     "shortages": queries_about_reservations.shortages,
     LEG_QUESTION: _leg,
 }

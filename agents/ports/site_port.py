@@ -109,7 +109,9 @@ class SiteEndpoint:
         owner = require_login(self._caller, "submit jobs")
         if spec.waits_for_files and not spec.reservation_id:
             raise InputError("only a job inside a reservation waits for files")
-        asked = replace(spec, account=account_of(self._caller, spec.account))
+        asked = replace(
+            spec, account=account_of(self._caller, spec.account, is_paid=core.cashier.collects)
+        )
         known = core.jobs.find_request(owner, asked.request_id)
         if known is not None:
             if known.spec != asked:
@@ -135,6 +137,9 @@ class SiteEndpoint:
             await core.record(registering).durable()  # the other copies need this site's votes
             return job
         job_id = job.job_id
+        poor = core.cashier.hold_for_job(job_id, asked.account, self._price(job), job.submitted_at)
+        if poor is not None:
+            return poor
         event = JobAccepted(
             job_id=job_id,
             owner=owner,
@@ -146,6 +151,14 @@ class SiteEndpoint:
         core.runner.queue(job_id)
         await ticket.durable()
         return core.view(job_id)
+
+    def _price(self, job: Job) -> int:
+        """The most that a job may cost; one in a reservation is paid for by that."""
+        if job.bound_to:
+            return 0
+        tariff = self._core.calendar.tariff
+        one = tariff.unit_price_millicredits(job.class_name, job.submitted_at, job.limit_s)
+        return one * job.nodes
 
     async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:
         """See ``SitePort``."""

@@ -12,7 +12,7 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationState,
 )
 from gridtravel.gridcore.jobs.job import JobSpec
-from gridtravel.local_sched.policies.admission import admit, refuse_job
+from gridtravel.local_sched.admission.admit import admit, refuse_job
 
 if TYPE_CHECKING:
     from gridtravel.agents.core import AgentCore

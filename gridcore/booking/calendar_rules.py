@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gridtravel.gridcore.errors import InputError
@@ -91,11 +92,15 @@ class FlatTariff:
     """The same price at all times, rounded up to the next millicredit for each node."""
 
     millicredits_per_node_hour: int = 0
+    classes: Mapping[str, int] = field(default_factory=dict)
+    """The same for classes that have another price."""
 
     def __post_init__(self) -> None:
-        if self.millicredits_per_node_hour < 0:
+        if min(self.millicredits_per_node_hour, *self.classes.values(), 0) < 0:
             raise InputError("a price must not be negative")
 
     def unit_price_millicredits(self, resource_class: str, start: Instant, duration_s: int) -> int:
         """See ``Tariff``."""
-        return -(-self.millicredits_per_node_hour * duration_s // 3600)
+        del start
+        rate = self.classes.get(resource_class, self.millicredits_per_node_hour)
+        return -(-rate * duration_s // 3600)

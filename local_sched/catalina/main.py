@@ -16,6 +16,7 @@ from typing import Final
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridio.terminal.text import tell_all
 from gridtravel.local_sched.catalina.commands import (
+    accounts,
     jobs,
     orders,
     questions,
@@ -33,6 +34,7 @@ COMMANDS: Final = (
     questions,
     site_admin,
     orders,
+    accounts,
 )
 """The modules whose import declares the commands."""
 

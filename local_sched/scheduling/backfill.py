@@ -132,6 +132,11 @@ class Backfill:
         """Something was booked that no search found (a failed node, an overrun)."""
         self._has_shrunk = True
 
+    @property
+    def has_news(self) -> bool:
+        """True when nodes came free or went since the last pass."""
+        return self._has_grown or self._has_shrunk
+
     def drop_planned_start(self, job: Job) -> None:
         """A waiting job leaves the plan (cancelled, held); its time is free again."""
         planned = job.planned_start

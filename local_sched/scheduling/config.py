@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gridtravel.gridcore.errors import InputError
+from gridtravel.local_sched.policies.policy import QueuePolicy
 from gridtravel.local_sched.scheduling.backfill import BackfillRule
 from gridtravel.local_sched.scheduling.job_queue import FIRST_COME, QueueOrder
 from gridtravel.local_sched.scheduling.priority import QualityOfService
@@ -84,6 +85,9 @@ class SchedulerConfig:
     backfill: BackfillRule = field(default_factory=BackfillRule)
     """The default gives every job a planned start and keeps it: the paper's promise to queued jobs
     in its strongest form (Catalina's RESERVATION_DEPTH=None)."""
+    policy: QueuePolicy | None = None
+    """Who is let in and at what price, who leaves, and an order of its own; ``None``: everybody is
+    let in."""
     limits: JobLimits = field(default_factory=JobLimits)
     services: Mapping[str, QualityOfService] = field(default_factory=dict)
     """Qualities of service by name. Where there are any, no job may ask for another."""

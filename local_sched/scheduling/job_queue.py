@@ -61,6 +61,19 @@ FIRST_COME: Final = QueueOrder(name="fcfs", key=_first_come)
 SHORTEST_FIRST: Final = QueueOrder(name="sjf", key=_shortest)
 EARLIEST_DEADLINE: Final = QueueOrder(name="edf", key=_earliest_deadline, needs_deadlines=True)
 
+
+def by_rank(ranks: Mapping[str, int]) -> QueueOrder:
+    """The order of a policy that says it anew each time, as ranks by job id; whoever has none yet
+    comes last.
+    """
+
+    def key(job: Job, now: Instant) -> SortKey:
+        del now
+        return ranks.get(job.job_id, NO_DEADLINE), job.sequence
+
+    return QueueOrder(name="policy", key=key, is_fixed=False)
+
+
 FIXED_ORDERS: Final[Mapping[str, QueueOrder]] = MappingProxyType(
     {"fcfs": FIRST_COME, "sjf": SHORTEST_FIRST, "edf": EARLIEST_DEADLINE}
 )

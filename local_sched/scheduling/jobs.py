@@ -8,6 +8,8 @@ it.
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
+from typing import Final
 
 from gridtravel.gridcore.jobs.job import JobSpec, JobState
 from gridtravel.gridcore.timing.instants import Instant
@@ -33,6 +35,20 @@ class WaitReason(enum.StrEnum):
     RESERVATION_CLOSED = "its reservation belongs to somebody else, or is kept for other jobs"
     NODES_BUSY = "nodes that are promised to it are still in use or being repaired"
     TOO_FEW_NODES = "more nodes are down than the site can spare; it waits for repair"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What its owner said of a job's worth and nature, for policies that ask."""
+
+    estimate_s: float = 0.0
+    """Processor time it needs on each node, which is no limit; 0: its limit."""
+    budget: float | None = None
+    """Most it may cost, in credits; ``None``: anything."""
+    is_restartable: bool = False
+
+
+NO_WISHES: Final = Wishes()
 
 
 class Job:
@@ -66,6 +82,7 @@ class Job:
         "state",
         "submitted_at",
         "watch_at",
+        "wishes",
     )
 
     def __init__(
@@ -120,6 +137,7 @@ class Job:
         self.priority_boost = 0
         """Administrator's addend to the priority (Catalina's local admin term)."""
         self.deadline: Instant | None = None
+        self.wishes = NO_WISHES
 
     def __repr__(self) -> str:
         """Short form for failing tests."""

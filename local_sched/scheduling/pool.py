@@ -20,9 +20,10 @@ from gridtravel.gridcore.capacity.node_sets import lowest_bits
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 from gridtravel.gridcore.errors import REPORT_IT, ConflictError, InputError
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.policies.policy import QueuePolicy
 from gridtravel.local_sched.scheduling.backfill import Backfill, BackfillRule
 from gridtravel.local_sched.scheduling.compression import FAR
-from gridtravel.local_sched.scheduling.job_queue import JobQueue, QueueOrder
+from gridtravel.local_sched.scheduling.job_queue import JobQueue, QueueOrder, by_rank
 from gridtravel.local_sched.scheduling.jobs import Job
 from gridtravel.local_sched.scheduling.node_drains import NodeDrain, NodeDrains
 from gridtravel.local_sched.scheduling.shortpools import Shortpool, ShortpoolBlock
@@ -78,8 +79,10 @@ class ResourcePool:
         "has_new_holds",
         "name",
         "nodes",
+        "policy",
         "profile",
         "queue",
+        "ranks",
         "set_aside",
         "shortpool",
     )
@@ -94,6 +97,7 @@ class ResourcePool:
         features: tuple[str, ...] = (),
         node_names: Sequence[str] | None = None,
         shortpool: Shortpool | None = None,
+        policy: QueuePolicy | None = None,
     ) -> None:
         if node_names is not None and len(node_names) != profile.capacity:
             raise InputError(
@@ -110,6 +114,11 @@ class ResourcePool:
         self.profile = profile
         """Shared with the site's calendar: running jobs, planned starts and reservations in one
         sum."""
+        self.policy = policy
+        """Who is let in, who leaves, and the order of the queue; ``None``: everybody is let in, and
+        ``order`` serves."""
+        self.ranks: dict[str, int] = {}
+        """The order that the policy said last, by job id; empty where it leaves it to ``order``."""
         self.queue = JobQueue(order)
         self.backfill = Backfill(profile, rule)
         self.nodes = None if node_names is None else NodeNames(node_names)
@@ -120,6 +129,19 @@ class ResourcePool:
         """Waiting jobs on hold or over a cap: they have no planned start and block nobody."""
         self.has_new_holds = False
         """True when a job was put on hold or let go since the last cycle."""
+
+    def reorder(self, job_ids: Sequence[str]) -> None:
+        """The policy has said in which order the queue is to be served."""
+        if not self.ranks:
+            self.queue.order = by_rank(self.ranks)
+        self.ranks.clear()
+        self.ranks.update((job_id, rank) for rank, job_id in enumerate(job_ids))
+
+    @property
+    def has_news(self) -> bool:
+        """True when jobs came or went, or nodes did, since the last pass."""
+        queue = self.queue
+        return bool(queue.arrivals) or queue.is_reordered or self.backfill.has_news
 
     def in_order(self, now: Instant) -> list[Job]:
         """All waiting jobs of the open queue as they would be served now, those set aside in

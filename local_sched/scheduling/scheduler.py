@@ -11,7 +11,7 @@ says is left: after all queued jobs, which is the paper's promise."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gridtravel.gridcore.booking.reservations import Reservation
@@ -19,11 +19,13 @@ from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
 from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.policies.policy import QueuePolicy
 from gridtravel.local_sched.scheduling.compression import FAR
 from gridtravel.local_sched.scheduling.config import SchedulerConfig, SchedulerMode
 from gridtravel.local_sched.scheduling.eligibility import Allowance, sort_out
 from gridtravel.local_sched.scheduling.jobs import Job, WaitReason
 from gridtravel.local_sched.scheduling.limit_watch import LimitWatch
+from gridtravel.local_sched.scheduling.policy_views import policy_job, queue_view
 from gridtravel.local_sched.scheduling.pool import ResourcePool
 from gridtravel.local_sched.scheduling.reservation_jobs import (
     InsideStart,
@@ -43,6 +45,9 @@ class CycleResult(NamedTuple):
     """To be told to end; they count as running until ``job_ended``. Said again while they stay."""
     next_wakeup: Instant | None
     """When time alone may change something; ``None``: nothing to wait for."""
+    given_up: Sequence[tuple[Job, str]] = ()
+    """Waiting jobs that left the queue because its policy does not serve them any more, and why;
+    cancelled already."""
 
 
 class LocalScheduler:
@@ -285,13 +290,14 @@ class LocalScheduler:
         2. overruns: jobs still there at the end of their limit are booked on, then stopped
         3. running reservations: their jobs start inside them, without touching what is free for the
            queue
-        4. priorities: a changing order is sorted anew
+        4. priorities: jobs that the policy gives up leave, a changing order is sorted anew
         5. eligibility: jobs on hold or over a cap are passed over, each with its reason
         6. planned starts of queued jobs, in order, up to the reservation depth, and backfill
         7. starts: nodes get their names, usage is counted
         """
         starts: list[Job] = []
         stops: list[Job] = []
+        given_up: list[tuple[Job, str]] = []
         self._forget_past(now)  # 1
         self._limit_watch.look(now, stops)  # 2
         if self._takes_reservations:
@@ -299,12 +305,14 @@ class LocalScheduler:
         if self.mode is SchedulerMode.RUNNING:
             # Class by class, since what starts in one class counts against the caps in the next.
             for pool in self.pools.values():
-                pool.queue.sort(now)  # 4
+                if pool.policy is not None:
+                    given_up += self._ask(pool, pool.policy, now)  # 4
+                pool.queue.sort(now)
                 self._sort_out(pool, now)  # 5
                 started = pool.serve(now)  # 6
                 self._start(pool, started, now)  # 7
                 starts += started
-        return CycleResult(starts, stops, self._next_wakeup(now))
+        return CycleResult(starts, stops, self._next_wakeup(now), given_up)
 
     def _forget_past(self, now: Instant) -> None:
         """Step 1. The idle nodes are counted in step 3, when it is known what is kept of them."""
@@ -357,6 +365,22 @@ class LocalScheduler:
         for name, pool in self.pools.items():
             if pool.nodes is not None:
                 pool.count_idle(now, unused[name])
+
+    def _ask(self, pool: ResourcePool, policy: QueuePolicy, now: Instant) -> list[tuple[Job, str]]:
+        """Step 4 where a policy serves: who leaves, and in which order the others are served. The
+        order is asked for when there is something new to it.
+        """
+        given_up = []
+        for job in (*pool.queue.jobs, *pool.set_aside):
+            why = policy.gives_up(policy_job(job), now)
+            if why:
+                self.cancel(job.job_id, now)
+                given_up.append((job, why))
+        if pool.has_news:
+            order = policy.prioritise(queue_view(pool, self.running.values(), now))
+            if order is not None:
+                pool.reorder(order)
+        return given_up
 
     def _sort_out(self, pool: ResourcePool, now: Instant) -> None:
         """Step 5."""

@@ -42,6 +42,7 @@ def site_scheduler(
             features=each.features,
             node_names=names,
             shortpool=(shortpools or {}).get(name),
+            policy=config.policy,
         )
     return LocalScheduler(pools, config, calendar)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gridtravel.gridcore.timing.instants import Instant
     from gridtravel.gridcore.trips.itineraries import TripState
     from gridtravel.gridio.journal.contract import Record
+    from gridtravel.gridio.ledger.ledger import Ledger
     from gridtravel.simulator.checks.site_ledger import SiteLedger
     from gridtravel.simulator.kernel.event_log import EventLog, Timekeeper
     from gridtravel.simulator.kernel.processes import SimulatedProcess
@@ -155,6 +156,11 @@ class LivingSite(CheckedSite, Protocol):
     @property
     def agent(self) -> NodeAgent | None:
         """The agent; ``None`` while it is down."""
+        ...
+
+    @property
+    def accounts(self) -> Ledger:
+        """What its users pay from."""
         ...
 
     @property

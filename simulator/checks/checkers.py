@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.trips.registers import REGISTERS_MAX, STRANGE_VOTES_MAX
 from gridtravel.gridio.sites.publishing import HEARTBEAT_S
 from gridtravel.simulator.checks.race_checkers import check_races
@@ -29,6 +30,7 @@ HOLD_TTL_MOST_S: Final = 60
 """No traveller of these worlds asks for a longer lifetime of a hold."""
 DOUBT_SLACK_S: Final = 60.0
 """For a round of questions that is under way when a doubt's time is over."""
+PAID: Final = "accounts pay for what was kept, and for nothing else"
 BOUNDED: Final = "what one caller can leave behind has a bound"
 CONVERGED: Final = "shadows converge"
 
@@ -62,6 +64,7 @@ def check_travelled(world: LivingWorld) -> None:
         _check_ends(world, site)
         _check_bounds(world, site)
         _check_machine(world, site)
+        _check_accounts(world, site)
     for watcher in world.watchers:
         since_s = world.loop.time() - (watcher.agreed_at or 0.0)
         if watcher.agreed_at is None or since_s > 3 * HEARTBEAT_S:
@@ -96,6 +99,35 @@ def _check_ends(world: LivingWorld, site: LivingSite) -> None:
                 site.name,
                 key,
             )
+
+
+def _check_accounts(world: LivingWorld, site: LivingSite) -> None:
+    """No credits were made or lost, whoever died when; and every promise of which the disk tells
+    has paid what its life came to, by sums of our own.
+    """
+    accounts = site.accounts
+    try:
+        accounts.check()
+    except GridError as fault:
+        world.event_log.broken(PAID, f"{site.name}: {fault}", site.name)
+    due: dict[str, int] = {}
+    for key, promise in site.ledger.promises.items():
+        begin, end = promise.reservation.start, promise.reservation.end
+        until = end if promise.state is ReservationState.COMPLETED else promise.released_at
+        if promise.was(COMMITTED) and until is not None:
+            used_s = max(0, min(until, end) - begin)
+            price = promise.reservation.price_millicredits
+            due[f"reservation/{key}"] = -(-price * used_s // (end - begin))
+    for reference, hold in accounts.open_holds().items():
+        if not reference.startswith("job/"):
+            world.event_log.broken(PAID, f"{site.name}: {hold} is open for ever", site.name)
+    for reference, amount in due.items():
+        paid = accounts.hold_of(reference)
+        if paid is None or paid.charged != amount:
+            world.event_log.broken(
+                PAID, f"{site.name}: {reference} came to {amount}, {paid} was paid", site.name
+            )
+    world.event_log.counts["promises paid"] += len(due)
 
 
 def _check_bounds(world: LivingWorld, site: LivingSite) -> None:

@@ -55,6 +55,8 @@ class Promise:
     state: ReservationState
     history: list[tuple[float, ReservationState]] = field(default_factory=list)
     """(virtual second, state), each state once."""
+    released_at: int | None = None
+    """When it was released or replaced, on its site's clock."""
     withdrawn_s: float | None = None
     """When its site let it go in doubt."""
     runs: dict[str, float] = field(default_factory=dict)
@@ -138,6 +140,7 @@ class SiteLedger:
                     promise = self.promises[event.reservation_id]
                     promise.state = next_state(promise.state, event.event)
                     promise.history.append((self._loop.time(), promise.state))
+                    promise.released_at = event.at
                     if event.event is ReservationEvent.WITHDRAW:
                         promise.withdrawn_s = self._loop.time()
                 case LegRuns():

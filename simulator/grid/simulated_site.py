@@ -18,12 +18,14 @@ from gridtravel.agents.jobs.work_dirs import WorkDirs
 from gridtravel.agents.journal.job_table import JobTable
 from gridtravel.agents.node_agent import NodeAgent
 from gridtravel.agents.trips.port_pool import PortPool
-from gridtravel.gridcore.booking.calendar_rules import CalendarRules, ResourceClass
+from gridtravel.gridcore.booking.calendar_rules import CalendarRules, FlatTariff, ResourceClass
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.capacity.ladders import SlotLadder
+from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridio.journal.contract import JournalFailed, Record
 from gridtravel.gridio.journal.memory import Disk, MemoryJournal, WriteStage
+from gridtravel.gridio.ledger.ledger import Ledger, Shortfall
 from gridtravel.gridio.system.ids import SeededIds
 from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.resource_managers.base import Launch, NodeDescription
@@ -47,6 +49,10 @@ if TYPE_CHECKING:
 CLASS_NAME: Final = "node"
 LADDER: Final = SlotLadder.parse("32x60, 32x960, *x15360")
 LAPTOPS: Final = "/CN="
+HOUR_PRICE: Final = 3_600
+"""Millicredits a node and hour: one a node and second, at every site."""
+CREDITS: Final = 10**12
+"""Millicredits that each account is given when it first pays."""
 RESTART_AFTER_FAULT_S: Final = 3.0
 """A daemon that ended by itself is started again by its service manager."""
 
@@ -109,6 +115,17 @@ class WorldMachine(SimulatedMachine):
             self.lose(job_id)
 
 
+class GenerousLedger(Ledger):
+    """Whoever comes has credits enough."""
+
+    def hold(
+        self, reference: str, account: str, millicredits: int, at: Instant
+    ) -> Shortfall | None:
+        """See ``Ledger``."""
+        self.grant(account, CREDITS, request_id=account, note="", at=0)
+        return super().hold(reference, account, millicredits, at)
+
+
 class PathsOnly(WorkDirs):
     """Areas that are never made: nothing is staged in these worlds."""
 
@@ -131,6 +148,8 @@ class SimulatedSite:
         self.disk = Disk(ids=SeededIds(self.chance.number()))
         self.ids = SeededIds(self.chance.number())
         self.ledger = SiteLedger(plan.name, plan.nodes, frame.event_log, frame.loop)
+        self.accounts = GenerousLedger(None)
+        """What its users pay from; it survives every death, as a file with each write on disk."""
         self.machine = WorldMachine(self)
         self.agent: NodeAgent | None = None
         self.disk_is_full = False
@@ -236,6 +255,7 @@ class SimulatedSite:
             plan.name,
             [ResourceClass(name=CLASS_NAME, nodes=plan.nodes)],
             rules=plan.rules,
+            tariff=FlatTariff(HOUR_PRICE),
             epoch=self.ids.new_id("epoch"),
         )
         nodes = tuple(NodeDescription(name=f"{CLASS_NAME}-{i}") for i in range(plan.nodes))
@@ -264,6 +284,7 @@ class SimulatedSite:
             connect=connect,
             cards=self.frame.cards,
             own_card=lambda: card,
+            ledger=self.accounts,
         )
 
     # -- for the checkers --------------------------------------------------------------------------
@@ -291,6 +312,7 @@ class SimulatedSite:
                 scheduler=site_scheduler(calendar, SchedulerConfig()),
                 jobs=JobTable(self.name),
                 journal=MemoryJournal(disk),
+                ledger=None,
             )
         )
         twin.replay()

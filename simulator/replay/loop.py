@@ -17,7 +17,7 @@ from gridtravel.gridcore.capacity.node_sets import NamedNodes, NodeSetProfile
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.instants import Instant
-from gridtravel.local_sched.policies.policy import policy_named
+from gridtravel.local_sched.admission.registry import policy_named
 from gridtravel.local_sched.scheduling.config import OverrunRule, SchedulerConfig
 from gridtravel.local_sched.scheduling.jobs import Job
 from gridtravel.local_sched.scheduling.pool import ResourcePool

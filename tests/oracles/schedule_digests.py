@@ -13,7 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from gridtravel.local_sched.policies.policy import POLICIES
+from gridtravel.local_sched.admission.registry import BACKFILLING
 from gridtravel.simulator.replay.loop import NAMED_PREFIX, TieRule, policy, replay
 from gridtravel.simulator.replay.swf import TraceJob, read_trace
 from tests.oracles.frozen_files import columns, digest
@@ -63,7 +63,7 @@ def lines_of(name: str) -> dict[str, str]:
     read = [[list(_fields(job)) for job in jobs] for jobs, _ in workload]
     lines = {"(jobs)": [digest(read), *("" for _ in range(len(TieRule) - 1))]}
     is_small = all(procs <= NAMED_PROCS_MAX for _, procs in workload)
-    for policy_name in (*POLICIES, *(NAMED if is_small else ())):
+    for policy_name in (*BACKFILLING, *(NAMED if is_small else ())):
         lines[policy_name] = [_starts(workload, policy_name, ties) for ties in TieRule]
     return {
         f"{name}/{policy_name}": columns((policy_name, *row), WIDTHS)

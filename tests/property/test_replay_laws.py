@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
-from gridtravel.local_sched.policies.policy import POLICIES
+from gridtravel.local_sched.admission.registry import BACKFILLING
 from gridtravel.simulator.replay.loop import TieRule, policy, replay
 from gridtravel.simulator.replay.swf import TraceJob
 
@@ -29,7 +29,7 @@ def traces(draw: st.DrawFn) -> list[TraceJob]:
 
 
 @pytest.mark.parametrize("ties", TieRule)
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", BACKFILLING)
 @given(jobs=traces())
 def test_every_schedule_is_possible(name: str, ties: TieRule, jobs: list[TraceJob]) -> None:
     """Nobody starts before he comes, the machine is never over-committed, and a run repeats

@@ -28,7 +28,7 @@ from gridtravel.gridcore.capacity.ladders import SlotLadder
 from gridtravel.gridcore.capacity.node_sets import NodeSetProfile
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 from gridtravel.gridcore.timing.instants import Instant
-from gridtravel.local_sched.policies.policy import POLICIES
+from gridtravel.local_sched.admission.registry import BACKFILLING
 from gridtravel.local_sched.scheduling.backfill import BackfillRule
 from gridtravel.local_sched.scheduling.compression import FAR
 from gridtravel.local_sched.scheduling.config import OverrunRule, SchedulerConfig, SchedulerMode
@@ -112,7 +112,7 @@ def served(
 
 
 @pytest.mark.parametrize("ties", TieRule)
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", BACKFILLING)
 @given(case=cases())
 @FEWER
 def test_every_policy_is_its_plain_form(
@@ -131,7 +131,7 @@ def test_every_policy_is_its_plain_form(
 
 
 @pytest.mark.parametrize("ties", TieRule)
-@given(case=cases(overruns=False), name=st.sampled_from(list(POLICIES)))
+@given(case=cases(overruns=False), name=st.sampled_from(list(BACKFILLING)))
 @FEWER
 def test_every_policy_with_kept_nodes_is_its_plain_form(
     ties: TieRule, case: tuple[int, list[TraceJob]], name: str

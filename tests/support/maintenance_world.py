@@ -13,7 +13,7 @@ from gridtravel.agents.maintenance_rules import MaintenanceRules
 from gridtravel.agents.node_agent import NodeAgent
 from gridtravel.agents.ports.site_port import SiteEndpoint
 from gridtravel.agents.trips.port_pool import PortPool
-from gridtravel.gridcore.booking.calendar_rules import CalendarRules, ResourceClass
+from gridtravel.gridcore.booking.calendar_rules import CalendarRules, FlatTariff, ResourceClass
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.reservations import ReservationRequest
 from gridtravel.gridcore.callers import Caller, Role
@@ -22,6 +22,7 @@ from gridtravel.gridcore.capacity.whole_slots import SlotRule
 from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridio.journal.memory import Disk, MemoryJournal, WriteHook
+from gridtravel.gridio.ledger.ledger import Ledger
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.clock import ManualClock
@@ -62,11 +63,15 @@ class MaintenanceWorld:
         clock: ManualClock | None = None,
         connect: Connect | None = None,
         on_write: WriteHook | None = None,
+        ledger: Ledger | None = None,
+        tariff: FlatTariff | None = None,
     ) -> None:
         self.name = name
         self.clock = clock or ManualClock(now)
         self._connect = connect or _nowhere
         self._on_write = on_write
+        self.ledger = ledger
+        self._tariff = tariff
         self._starts = 0
         self.mail = RecordingNotifier()
         self.runs: dict[str, float] = {}
@@ -95,6 +100,7 @@ class MaintenanceWorld:
             origin=self.clock.now(),
             epoch=f"start-{self._starts}",
             slot_rule=self._slot_rule,
+            tariff=self._tariff,
         )
         agent = NodeAgent(
             AgentParts(
@@ -116,6 +122,7 @@ class MaintenanceWorld:
                 own_card=lambda: card_of(self.name),
                 maintenance=self._rules,
                 notifier=self.mail,
+                ledger=self.ledger,
             )
         )
         agent.replay()

@@ -15,7 +15,7 @@ from gridtravel.gridcore.capacity.node_sets import lowest_bits
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
 from gridtravel.gridcore.jobs.job import JobSpec
-from gridtravel.local_sched.policies.admission import admit
+from gridtravel.local_sched.admission.admit import admit
 from gridtravel.local_sched.scheduling.backfill import BackfillRule
 from gridtravel.local_sched.scheduling.config import (
     JobLimits,

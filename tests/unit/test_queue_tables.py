@@ -15,7 +15,7 @@ from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.jobs.job import JobSpec
-from gridtravel.local_sched.policies.admission import admit
+from gridtravel.local_sched.admission.admit import admit
 from gridtravel.local_sched.scheduling.config import SchedulerConfig
 from gridtravel.local_sched.scheduling.jobs import Job, WaitReason
 from gridtravel.local_sched.scheduling.queries import waiting_reason, why

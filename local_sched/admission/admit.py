@@ -8,10 +8,10 @@ from __future__ import annotations
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
 from gridtravel.gridcore.jobs.job import JobSpec
 from gridtravel.gridcore.timing.instants import Instant
-from gridtravel.local_sched.policies.policy import Policy, site_view, view_of_waiting
 from gridtravel.local_sched.scheduling.compression import FAR
 from gridtravel.local_sched.scheduling.config import SchedulerMode
 from gridtravel.local_sched.scheduling.jobs import Job
+from gridtravel.local_sched.scheduling.policy_views import policy_job, queue_view
 from gridtravel.local_sched.scheduling.pool import ResourcePool
 from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
 from gridtravel.local_sched.scheduling.usage import Usage
@@ -23,12 +23,11 @@ def admit(
     owner: str,
     job_id: str,
     now: Instant,
-    policy: Policy | None = None,
 ) -> Job | Decline:
     """The job, ready for ``submit``, or the rule that refuses it.
 
-    ``policy``: asked last, on a view of the job's class; a job that goes into a reservation is paid
-    for and promised by that, so no policy is asked."""
+    The policy of its class is asked last. A job that goes into a reservation is paid for and
+    promised by that, so no policy is asked."""
     refusal = _refuse_length(scheduler, spec)
     if refusal is not None:
         return refusal
@@ -39,13 +38,17 @@ def admit(
     if refusal is not None:
         return refusal
     job = Job(job_id, spec.nodes, spec.limit_s, now, owner, spec.account, class_name, spec)
+    policy = scheduler.pools[class_name].policy
     if spec.reservation_id:
         job.bound_to = (spec.reservation_id,)
     elif policy is not None:
-        answer = policy.admit(site_view(scheduler, class_name, now), view_of_waiting(job))
+        answer = policy.admit(
+            queue_view(scheduler.pools[class_name], scheduler.running.values(), now),
+            policy_job(job),
+        )
         if isinstance(answer, Decline):
             return answer
-        job.deadline = answer.deadline
+        job.deadline = None if answer.deadline is None else int(answer.deadline)
     return job
 
 
