@@ -550,6 +550,14 @@ class JobRunner:
             self.scheduler.cancel(view.job_id, self._clock.now(), self._clock.now_precise())
         await self.over(view.job_id, JobState.CANCELLED, None, reason)
 
+    async def drop_waiting(self, job_ids: Sequence[str], reason: str) -> None:
+        """Jobs that the site does not run after all; none of them starts meanwhile."""
+        now = self._clock.now()
+        for job_id in job_ids:
+            self.scheduler.cancel(job_id, now, self._clock.now_precise())
+        for job_id in job_ids:
+            await self.over(job_id, JobState.CANCELLED, None, reason, by_site=True)
+
     async def settle_reservations(self) -> None:
         """End what reservations left behind: jobs still running in one that was released (its
         release was interrupted, by a crash as well), and jobs that were submitted into one that

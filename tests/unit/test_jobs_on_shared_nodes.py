@@ -272,6 +272,30 @@ async def test_a_failed_node_ends_its_jobs_and_takes_no_others(
     await lab.machine.close()
 
 
+async def test_a_job_whose_node_fails_before_it_starts_is_cancelled(lab: MaintenanceWorld) -> None:
+    """It was admitted, and nothing says that it ever ran; a restart finds it over."""
+    spec = JobSpec(
+        request_id="a",
+        name="a",
+        account="kenneth",
+        nodes=1,
+        limit_s=40,
+        argv=("true",),
+        features=("cpu",),
+        deadline=NOW + 100,
+    )
+    await lab.desk().submit(spec)
+    told = await lab.desk(ROOT).order("node-down", {"node": "cpu-0", "jobs": "requeue"})
+    assert isinstance(told, dict)
+    assert told["jobs"] == ["1.lab"]
+    assert lab.view("1.lab").state is JobState.CANCELLED
+    await lab.tick()
+    assert credits_of(lab) == (GRANTED, 0, 0)
+    await lab.restart()
+    lab.agent.scheduler.validate()
+    assert "node cpu-0 failed" in lab.view("1.lab").reason
+
+
 async def test_nothing_is_reserved_on_shared_nodes(lab: MaintenanceWorld) -> None:
     """A share is no promise of a whole node at one moment: asked or booked, the answer says so."""
     wish = a_wish("r", 1, NOW + 60, 60, features=("cpu",))
