@@ -63,6 +63,7 @@ MEASURE_APART_S: Final = 0.05
 
 LEG_DOES_NOT_RUN: Final = "its reservation was released before it could start"
 KEPT_SHORT: Final = "its deadline passed before it had the processor time that it was promised"
+STRUCK_DOWN: Final = (EndReason.STOPPED, EndReason.LOST, EndReason.NEVER_RAN)
 RACE_TOO_LATE: Final = "it could no longer end inside the window of its race"
 
 
@@ -408,11 +409,22 @@ class JobRunner:
         is_requeued = on_failed_node is not None and on_failed_node.rule is NodeFailureRule.REQUEUE
         return is_requeued and job_id not in self._cancelled
 
+    def _may_run_still(self, event: TaskEvent) -> bool:
+        """True for a job that is certain not to have run, since this daemon died when it gave the
+        order. Once: a machine that takes up no order is not asked for ever.
+        """
+        job_id = self.jobs.job_of(event.job_id)
+        return (
+            event.reason is EndReason.NEVER_RAN
+            and job_id == event.job_id  # as it was first launched
+            and job_id not in self._cancelled
+        )
+
     async def _requeue(self, job_id: str) -> None:
         """Back into the queue, with the rank it had; a started job whose tasks are gone."""
         now = self._clock.now()
         if job_id in self.scheduler.running:
-            self.scheduler.requeue(job_id, now)
+            self.scheduler.requeue(job_id, now, self._clock.now_precise())
         await self._record([JobRequeued(job_id=job_id, at=now)]).durable()
 
     async def task_event(self, event: TaskEvent) -> None:
@@ -429,8 +441,8 @@ class JobRunner:
             self.scheduler.part_ended(job_id, event.node_name, self._clock.now_precise())
             self._wake()
         if event.kind.is_final:
-            was_struck_down = event.reason in (EndReason.STOPPED, EndReason.LOST)
-            if self._is_to_run_again(job_id) and was_struck_down:
+            was_struck_down = event.reason in STRUCK_DOWN
+            if (self._is_to_run_again(job_id) and was_struck_down) or self._may_run_still(event):
                 await self._requeue(job_id)
                 await self._forget_task(event)
                 return
@@ -492,7 +504,7 @@ class JobRunner:
 
     def _outcome(self, event: TaskEvent, job_id: str) -> tuple[JobState, str]:
         on_failed_node = self.jobs.on_failed_node.get(job_id)
-        was_struck_down = event.reason in (EndReason.STOPPED, EndReason.LOST)
+        was_struck_down = event.reason in STRUCK_DOWN
         if (
             on_failed_node is not None
             and on_failed_node.rule is NodeFailureRule.CANCEL
