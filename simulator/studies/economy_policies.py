@@ -209,9 +209,7 @@ def _write(
     )
     for estimates in Estimates:
         panels = _panels(found, estimates)
-        draw_bars(
-            setting.out, f"logs-{estimates.replace(' ', '-')}", panels, "%"
-        )
+        draw_bars(setting.out, f"logs-{estimates.replace(' ', '-')}", panels, "%")
 
 
 def _panels(found: Sequence[tuple[Scene, Contestant, Worth]], estimates: Estimates) -> list[Panel]:
