@@ -62,8 +62,8 @@ MEASURE_APART_S: Final = 0.05
 """However many ask to be admitted, nobody is measured more often."""
 
 LEG_DOES_NOT_RUN: Final = "its reservation was released before it could start"
-STRUCK_DOWN: Final = (EndReason.STOPPED, EndReason.LOST, EndReason.NEVER_RAN)
 KEPT_SHORT: Final = "its deadline passed before it had the processor time that it was promised"
+STRUCK_DOWN: Final = (EndReason.STOPPED, EndReason.LOST, EndReason.NEVER_RAN)
 RACE_TOO_LATE: Final = "it could no longer end inside the window of its race"
 
 
@@ -428,7 +428,6 @@ class JobRunner:
         return (
             event.reason is EndReason.NEVER_RAN
             and job_id == event.job_id  # as it was first launched
-            and self.jobs.classes.get(job_id) not in self.scheduler.shared
             and job_id not in self._cancelled
         )
 
@@ -436,7 +435,7 @@ class JobRunner:
         """Back into the queue, with the rank it had; a started job whose tasks are gone."""
         now = self._clock.now()
         if job_id in self.scheduler.running:
-            self.scheduler.requeue(job_id, now)
+            self.scheduler.requeue(job_id, now, self._clock.now_precise())
         await self._record([JobRequeued(job_id=job_id, at=now)]).durable()
 
     async def task_event(self, event: TaskEvent) -> None:
@@ -573,6 +572,14 @@ class JobRunner:
         if view.state is JobState.QUEUED:
             self.scheduler.cancel(view.job_id, self._clock.now(), self._clock.now_precise())
         await self.over(view.job_id, JobState.CANCELLED, None, reason)
+
+    async def drop_waiting(self, job_ids: Sequence[str], reason: str) -> None:
+        """Jobs that the site does not run after all; none of them starts meanwhile."""
+        now = self._clock.now()
+        for job_id in job_ids:
+            self.scheduler.cancel(job_id, now, self._clock.now_precise())
+        for job_id in job_ids:
+            await self.over(job_id, JobState.CANCELLED, None, reason, by_site=True)
 
     async def settle_reservations(self) -> None:
         """End what reservations left behind: jobs still running in one that was released (its

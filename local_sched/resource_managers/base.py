@@ -278,7 +278,7 @@ class ResourceManager(Protocol):
 
     async def recover(self) -> list[TaskEvent]:
         """What is known of every task launched and not forgotten, in the order of ids: its latest
-        event.
+        event, and for one that lives on shared nodes its parts that are over (``NODE_ENDED``).
 
         Tasks still alive go on being followed. One that nobody watches and that left no record is
         ``LOST``, is made sure to be dead, and is never run again by itself.

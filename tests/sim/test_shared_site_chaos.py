@@ -190,12 +190,14 @@ class ChaoticSite:
         self.ledger.check()
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
-@pytest.mark.parametrize("policy", ["libra", "libra-dollar"])
+@pytest.mark.parametrize("seed", [1, 2, 3, 22, 27])
+@pytest.mark.parametrize("policy", ["libra", "libra-dollar", "libra-posted"])
 async def test_promises_outlive_what_happens_to_the_site(
     tmp_path: Path, policy: str, seed: int
 ) -> None:
-    """Exact and over-estimated jobs, some of two nodes."""
+    """Exact and over-estimated jobs, some of two nodes. Seed 22: a node fails between an admission
+    and the start. Seed 27: a daemon comes up while one part of a job is over and the other goes on.
+    """
     site = ChaoticSite(tmp_path, policy, seed)
     await site.live()
     assert len(site.jobs) > STEPS // 8

@@ -17,6 +17,7 @@ from gridtravel.gridcore.errors import ConflictError, InputError
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
 from gridtravel.gridio.ledger.ledger import EARNED, HELD, Ledger
 from gridtravel.local_sched.policies.libra import Libra
+from gridtravel.local_sched.resource_managers.base import EndReason, TaskEvent, TaskEventKind
 from gridtravel.local_sched.sharing.shared_class import SharedClass
 from tests.support.maintenance_world import KENNETH, ROOT, MaintenanceWorld, a_wish
 
@@ -272,6 +273,30 @@ async def test_a_failed_node_ends_its_jobs_and_takes_no_others(
     await lab.machine.close()
 
 
+async def test_a_job_whose_node_fails_before_it_starts_is_cancelled(lab: MaintenanceWorld) -> None:
+    """It was admitted, and nothing says that it ever ran; a restart finds it over."""
+    spec = JobSpec(
+        request_id="a",
+        name="a",
+        account="kenneth",
+        nodes=1,
+        limit_s=40,
+        argv=("true",),
+        features=("cpu",),
+        deadline=NOW + 100,
+    )
+    await lab.desk().submit(spec)
+    told = await lab.desk(ROOT).order("node-down", {"node": "cpu-0", "jobs": "requeue"})
+    assert isinstance(told, dict)
+    assert told["jobs"] == ["1.lab"]
+    assert lab.view("1.lab").state is JobState.CANCELLED
+    await lab.tick()
+    assert credits_of(lab) == (GRANTED, 0, 0)
+    await lab.restart()
+    lab.agent.scheduler.validate()
+    assert "node cpu-0 failed" in lab.view("1.lab").reason
+
+
 async def test_nothing_is_reserved_on_shared_nodes(lab: MaintenanceWorld) -> None:
     """A share is no promise of a whole node at one moment: asked or booked, the answer says so."""
     wish = a_wish("r", 1, NOW + 60, 60, features=("cpu",))
@@ -418,3 +443,21 @@ async def test_a_refusal_is_quoted_with_what_would_pass(lab: MaintenanceWorld) -
     for wrong in ("nan", "-1", "1e3", "0.5"):
         with pytest.raises(InputError):
             await lab.desk().query("quote", said | {"budget_millicredits": wrong})
+
+
+async def test_a_job_that_never_ran_has_its_nodes_again(lab: MaintenanceWorld) -> None:
+    """A machine that did not take up the order: on the same terms, under the next execution's id,
+    and with nothing received.
+    """
+    job_id = await let_in(lab, "a", 40, 100)
+    lab.runs["1.lab.2"] = 40
+    await lab.tick(5)
+    await lab.agent.runner.task_event(
+        TaskEvent(job_id=job_id, kind=TaskEventKind.LOST, at=NOW, reason=EndReason.NEVER_RAN)
+    )
+    await lab.tick()
+    lab.agent.scheduler.validate()
+    view = lab.view(job_id)
+    assert (view.state, view.node_names) == (JobState.RUNNING, ("cpu-0",))
+    assert lab.agent.jobs.execution_id(job_id) == "1.lab.2"
+    assert await until_over(lab, job_id) == [pytest.approx(NOW + 45)]
