@@ -186,9 +186,9 @@ SITES: Final[dict[str, tuple[Spoil, str, str]]] = {
         said("[[classes]] # again", 'name = "thin"\nnodes = 2'), "classes.1.name", "already",
     ),
     "shares that nobody enforces": (
-        said("[[classes]] # shared", 'name = "cpu"\nnodes = 2\npolicy = "libra"'),
-        "classes.1.policy",
-        "the back end host cannot",
+        said("[[classes]] # shared", 'name = "cpu"\nnodes = 5000\npolicy = "libra"'),
+        "classes.1.nodes",
+        "processors too few",
     ),
     "a class without a name": (said("[[classes]]", 'name = ""'), "classes.0.name", "class"),
     "a Slurm node twice": (
