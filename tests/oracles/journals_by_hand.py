@@ -18,6 +18,7 @@ from gridtravel.agents.journal.events import (
     JobBoosted,
     JobBound,
     JobHeld,
+    JobMakesWay,
     JobOnFailedNode,
     JobOver,
     JobRequeued,
@@ -251,6 +252,8 @@ AT_A_SITE_OF_PRICES: Final[tuple[object, ...]] = (
                 terms=replace(some.TERMS, deadline=None, node_numbers=())),
     JobOver(job_id="20.alpha", at=NOW + 8, state=JobState.TIMED_OUT, exit_code=-15,
             reason="kept short", by_site=True),
+    JobMakesWay(job_id="19.alpha", for_job="21.alpha", free_from=NOW + 10, again_at=NOW + 90,
+                at=NOW + 9),
 )  # fmt: skip
 """Of ``alpha``: jobs whose price and promise were agreed, some on shared nodes."""
 

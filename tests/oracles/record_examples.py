@@ -21,6 +21,7 @@ from gridtravel.agents.journal.events import (
     JobBoosted,
     JobBound,
     JobHeld,
+    JobMakesWay,
     JobOnFailedNode,
     JobOver,
     JobRequeued,
@@ -190,6 +191,9 @@ AGENT: Final[tuple[object, ...]] = (
     *(
         JobOnFailedNode(job_id="17.alpha", node_name="thin-0", rule=rule, at=NOW)
         for rule in NodeFailureRule
+    ),
+    JobMakesWay(
+        job_id="17.alpha", for_job="18.alpha", free_from=NOW + 5, again_at=NOW + 60, at=NOW
     ),
     JobRequeued(job_id="17.alpha", at=NOW),
     JobHeld(job_id="17.alpha", is_held=True, by_admin=False, at=NOW),
