@@ -1,11 +1,11 @@
-"""A daemon whose nodes are all shared: no class can be reserved, and jobs with deadlines run. The
-host back end is made to say that it can divide nodes; whether it does is not looked at here.
+"""A daemon whose nodes are all shared: no class can be reserved, and jobs with deadlines run. What
+they get of the processors is measured in ``integration/test_libra_live``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,7 @@ from gridtravel.local_sched.catalina.work.jobs import submit_job
 from gridtravel.local_sched.catalina.work.questions import ask
 from gridtravel.local_sched.catalina.work.reservation_requests import ReservationWords
 from gridtravel.local_sched.catalina.work.reservations import set_reservation
-from gridtravel.local_sched.resource_managers import host
-from gridtravel.local_sched.resource_managers.base import Launch
+from gridtravel.local_sched.resource_managers.host import HostResourceManager
 from tests.support.daemon_folders import a_daemon_folder
 from tests.support.host_tasks import until
 
@@ -36,23 +35,15 @@ beta = 0.3"""
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, tuple[float, ...]]]:
-    """What the back end is told of shares, which it lets be."""
+    """What the back end is told of shares."""
     orders: list[dict[str, tuple[float, ...]]] = []
-    launch = host.HostResourceManager.launch
+    divide = HostResourceManager.set_shares
 
-    async def launch_whole(self: host.HostResourceManager, order: Launch) -> None:
-        await launch(self, replace(order, shares=()))
-
-    async def set_shares(self: object, shares: Mapping[str, Sequence[float]]) -> None:
+    async def set_shares(self: HostResourceManager, shares: Mapping[str, Sequence[float]]) -> None:
         orders.append({name: tuple(each) for name, each in shares.items()})
+        await divide(self, shares)
 
-    async def processor_time(self: object, job_ids: Collection[str]) -> dict[str, Any]:
-        return {}
-
-    monkeypatch.setattr(host, "CAN_SHARE", True)
-    monkeypatch.setattr(host.HostResourceManager, "launch", launch_whole)
-    monkeypatch.setattr(host.HostResourceManager, "set_shares", set_shares)
-    monkeypatch.setattr(host.HostResourceManager, "processor_time", processor_time)
+    monkeypatch.setattr(HostResourceManager, "set_shares", set_shares)
     return orders
 
 
@@ -62,6 +53,8 @@ async def test_jobs_with_deadlines_run_and_nothing_is_reserved(
     """Over the local socket, as users see it."""
     site = a_daemon_folder(tmp_path, "agent")
     site.tables["[[classes]]"] = SHARED
+    # In turns: by control groups this process would have the weight of a daemon from then on.
+    site.tables["[host]"] = 'run_as = "daemon"\ncontrol_groups = false'
     daemon = asyncio.create_task(run_agent(load_site_config(site.config)))
     socket = tmp_path / "state" / "agent.sock"
     try:
