@@ -22,7 +22,7 @@ from gridtravel.local_sched.resource_managers.supervised.control_groups import (
     serve_beside_tasks,
 )
 from gridtravel.local_sched.resource_managers.supervised.processes import cpu_of, tree_below
-from tests.support.lab import Lab, lay_out
+from tests.support.lab import Lab, Said, lay_out
 
 PROCESSORS = min(2, len(os.sched_getaffinity(0)))
 pytestmark = [
