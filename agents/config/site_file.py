@@ -393,7 +393,7 @@ def _checked(path: Path, read: ConfigFile[SiteFile]) -> SiteConfig:
         all_classes=all_classes,
         shared=shared,
         rules=rules,
-        tariff=_tariff(parsed.prices, class_nodes),
+        tariff=_tariff(parsed.prices, class_nodes, shared),
         ladder=_ladder("published_slots", calendar.published_slots),
         slot_rule=SlotRule(
             ladder=_ladder("slots", calendar.slots),
@@ -448,8 +448,16 @@ def _policies_of_classes(
     return queued, shared
 
 
-def _tariff(prices: PricesTable, class_nodes: Mapping[str, int]) -> FlatTariff:
+def _tariff(
+    prices: PricesTable, class_nodes: Mapping[str, int], shared: Mapping[str, SharedClassRule]
+) -> FlatTariff:
     for name in prices.classes:
+        if name in shared:
+            with at_key("prices", "classes", name):
+                raise InputError(
+                    f"it has no effect: {shared[name].policy_name} names the prices there",
+                    hint=f"say them in [policy.{shared[name].policy_name}]",
+                )
         if name not in class_nodes:
             with at_key("prices", "classes", name):
                 known = ", ".join(class_nodes)

@@ -125,7 +125,10 @@ async def _node_down(core: AgentCore, arguments: Mapping[str, str]) -> object:
     hit = [job.job_id for job in core.scheduler.node_down(class_name, name, now)]
     if rule is NodeFailureRule.REQUEUE and class_name in core.scheduler.shared:
         rule = NodeFailureRule.CANCEL  # it was admitted to this node, and cannot wait for another
-    on_failed_node = [each for each in hit if each not in core.jobs.on_failed_node]
+    # Those that were admitted to a shared node and have not started there.
+    admitted = [each for each in hit if each in core.scheduler.waiting]
+    known = core.jobs.on_failed_node
+    on_failed_node = [each for each in hit if each not in known and each not in admitted]
     events: list[AgentEvent] = []
     if name not in core.state.nodes_down:
         events.append(NodeChanged(name=name, is_down=True, at=now))
@@ -135,6 +138,8 @@ async def _node_down(core: AgentCore, arguments: Mapping[str, str]) -> object:
     ticket = core.record(events)
     for each in on_failed_node:
         core.tell_job_owner(each, f"was hit: node {name} failed", _WHAT_FOLLOWS[rule])
+    if rule is not NodeFailureRule.NOTIFY:
+        await core.runner.drop_waiting(admitted, f"cancelled: node {name} failed")
     await ticket.durable()
     for each in on_failed_node:
         if each in core.jobs.on_failed_node:

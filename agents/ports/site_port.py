@@ -10,8 +10,8 @@ from gridtravel.agents.journal.events import JobAccepted, JobBound, ReservationB
 from gridtravel.agents.ports.access import account_of, is_mine, may_take, require_login
 from gridtravel.agents.ports.calendar_port import CalendarEndpoint
 from gridtravel.agents.ports.orders import carry_out, set_system_reservation
-from gridtravel.agents.ports.queries import answer_query
-from gridtravel.agents.ports.submissions import accepted, refuse_into, refuse_price
+from gridtravel.agents.ports.queries import QUOTE, answer_query
+from gridtravel.agents.ports.submissions import accepted, price_of, refuse_into, refuse_price
 from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationRequest
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
@@ -139,7 +139,7 @@ class SiteEndpoint:
             await core.record(registering).durable()  # the other copies need this site's votes
             return job
         job_id = job.job_id
-        price = self._price(job)
+        price = price_of(core, job)
         poor = refuse_price(core, asked, price) or core.cashier.hold_for_job(
             job_id, asked.account, price, job.submitted_at
         )
@@ -157,18 +157,6 @@ class SiteEndpoint:
         core.runner.queue(job_id)
         await ticket.durable()
         return core.view(job_id)
-
-    def _price(self, job: Job) -> int:
-        """The most that a job may cost: what its policy agreed, else its limit by the tariff. One
-        in a reservation is paid for by that.
-        """
-        if job.bound_to:
-            return 0
-        if job.terms is not None:
-            return job.terms.price_millicredits
-        tariff = self._core.calendar.tariff
-        one = tariff.unit_price_millicredits(job.class_name, job.submitted_at, job.limit_s)
-        return one * job.nodes
 
     async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:
         """See ``SitePort``."""
@@ -252,6 +240,8 @@ class SiteEndpoint:
         """See ``SitePort``. A planned start is told only when it is journaled, since a restart
         makes no start later that was told.
         """
+        if name == QUOTE:
+            await self._core.runner.measure()  # as before an admission
         answer = answer_query(self._core, self._caller, name, arguments)
         await self._core.record([]).durable()
         return answer

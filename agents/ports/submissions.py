@@ -68,6 +68,19 @@ def refuse_shared(core: AgentCore, request: ReservationRequest) -> Decline | Non
     return _said_by(core, Decline(rule=DeclineRule.FEATURES, message=told))
 
 
+def price_of(core: AgentCore, job: Job) -> int:
+    """The most that a job may cost, in millicredits: what its policy agreed, else its limit by the
+    tariff. One in a reservation is paid for by that.
+    """
+    if job.bound_to:
+        return 0
+    if job.terms is not None:
+        return job.terms.price_millicredits
+    tariff = core.calendar.tariff
+    one = tariff.unit_price_millicredits(job.class_name, job.submitted_at, job.limit_s)
+    return one * job.nodes
+
+
 def refuse_price(core: AgentCore, spec: JobSpec, millicredits: int) -> Decline | None:
     """Why a job is not taken at this price; ``None``: its budget allows it. Where accounts do not
     pay a tariff is only told, and a policy has asked for the budget before.

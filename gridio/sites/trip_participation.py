@@ -33,7 +33,7 @@ from gridtravel.gridcore.booking.reservations import (
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.manifests import Manifest
-from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
+from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S, CLOCKS_APART_S
 from gridtravel.gridcore.trips.trip_consensus import Outcome
 from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.sites.trip_keeping import Proposers
@@ -269,7 +269,7 @@ class TripParticipant:
 
     async def _check(self, leg: Reservation) -> None:
         """Whether a leg runs. A change of the leg that is still open is settled first: it may be a
-        leg of a later attempt by now.
+        leg of a later attempt by then, and is asked about before its new start.
         """
         book, reservation_id = self._book, leg.reservation_id
         if self._clock.now() >= _late(leg):
@@ -280,9 +280,6 @@ class TripParticipant:
                 break
             self.settle_soon(hold)
             await self._clock.sleep_until(self._clock.now_precise() + RETRY_FIRST_S)
-        now_kept = book.leg(reservation_id)
-        if now_kept is None or now_kept.request.trip != leg.request.trip:
-            return  # in its new form it is asked about before its new start
         trip, until = _trip(leg), _late(leg)
 
         async def find_out(question: str, settle_from: Instant = 0) -> Outcome | None:
@@ -303,14 +300,16 @@ class TripParticipant:
             return
         missing = ""
         if trip.begin is Begin.TOGETHER and outcome is not None:
-            beside = [each.leg for each in trip.legs if each.start == leg.start]
-            answers = await asyncio.gather(
-                *(find_out(trip.readiness(each), leg.start) for each in beside)
-            )
-            missing = next(
-                (n for n, a in zip(beside, answers, strict=True) if a is not Outcome.COMMIT), ""
-            )
-            if None in answers:
+            beside = {
+                trip.readiness(each.leg): each.leg for each in trip.legs if each.start == leg.start
+            }
+            known = await self._learn_who_is_ready(leg, list(beside))
+            still_open = [each for each in beside if each not in known]
+            answers = await asyncio.gather(*(find_out(each, leg.start) for each in still_open))
+            known |= {n: a for n, a in zip(still_open, answers, strict=True) if a is not None}
+            not_ready = [n for q, n in beside.items() if known.get(q) is not Outcome.COMMIT]
+            missing = next(iter(not_ready), "")
+            if len(known) < len(beside):
                 outcome = None
         if not self._is_still(leg):
             return
@@ -321,6 +320,27 @@ class TripParticipant:
         else:
             await book.note_runs(reservation_id)
 
+    async def _learn_who_is_ready(
+        self, leg: Reservation, questions: Sequence[str]
+    ) -> dict[str, Outcome]:
+        """The readiness of the legs that begin with this one, as far as it is known by the start:
+        one message to each acceptor asks for all that are open. What is open then has to be settled
+        one by one.
+        """
+        trip, known = _trip(leg), dict[str, Outcome]()
+        ports = self._ports(trip.acceptors)
+        wait_s = RETRY_FIRST_S
+        fraction = _fraction(f"{self._book.site} {trip.instance}")
+        while self._is_still(leg) and self._clock.now() < leg.start:
+            first, *others = (each for each in questions if each not in known)
+            known |= await TripQuestions(first, ports).learn_with(others)
+            if len(known) == len(questions):
+                break
+            pause_s = wait_s * fraction
+            await self._clock.sleep_until(min(self._clock.now_precise() + pause_s, leg.start))
+            wait_s = BEGIN_RETRY_MAX_S
+        return known
+
     def _say_what_is_ready(self, now: Instant) -> None:
         for reservation_id in list(self._unready):
             leg = self._book.leg(reservation_id)
@@ -330,11 +350,11 @@ class TripParticipant:
                 and now < _late(leg)
                 and _trip(leg).is_leg_of(self._book.site)  # of a part, the manager says it
             )
-            if leg is None or not is_waited_for:
-                del self._unready[reservation_id]
-            elif self._book.is_ready(reservation_id):
-                del self._unready[reservation_id]
-                # Of this attempt: the leg may just be saying so for the one that a change replaced.
+            if is_waited_for and not self._book.is_ready(reservation_id):
+                continue
+            del self._unready[reservation_id]
+            if leg is not None and is_waited_for:
+                # Of this attempt: it may just be saying so for the one that a change replaced.
                 name = f"ready {_trip(leg).instance} {reservation_id}"
                 self._background.start(name, partial(self._say_ready, leg))
 
@@ -347,8 +367,11 @@ class TripParticipant:
         while self._is_committed(leg.reservation_id) and self._clock.now() < _late(leg):
             if await question.propose_first() or await question.learn():
                 return
-            await self._clock.sleep_until(self._clock.now_precise() + wait_s)
-            wait_s = min(2 * wait_s, RETRY_MAX_S)
+            now = self._clock.now_precise()
+            await self._clock.sleep_until(now + wait_s)
+            # No long pause reaches into the time in which the others ask for it.
+            is_soon = now + 2 * RETRY_MAX_S >= leg.start - CHECK_BEFORE_S
+            wait_s = min(2 * wait_s, BEGIN_RETRY_MAX_S if is_soon else RETRY_MAX_S)
 
     async def _release(self, reservation_id: str, reason: str) -> None:
         if self._is_committed(reservation_id):
@@ -389,11 +412,15 @@ class TripParticipant:
         pause_max_s: float = RETRY_MAX_S,
     ) -> Outcome | None:
         """Learn an outcome, or have ``wish`` chosen where none was; ``None``: not before ``until``,
-        or nobody wants to know any more. Before ``settle_from`` it only learns.
+        or nobody wants to know any more. Before ``settle_from`` it only learns. Where others have
+        to settle it, whose clocks may be behind ours, it asks them a little later: they would
+        refuse, and so would the next ones, again and again.
         """
         questions = question
         if isinstance(questions, str):
             questions = self._questions(trip.acceptors, questions)
+        if settle_from and isinstance(questions, OutsidersVoting):
+            settle_from += CLOCKS_APART_S
         wait_s = RETRY_FIRST_S
         fraction = _fraction(f"{self._book.site} {trip.instance}")
         while is_wanted() and self._clock.now() < until:

@@ -39,16 +39,19 @@ class LibraDollar(DollarPolicy):
     def room_s(self, node: SharedNode, job: PolicyJob, now: float) -> float:
         """RESFree (equation 6), where the needs leave the job's own."""
         patience_s = job.patience_s
-        if job.work_s / patience_s + need_of_all(node, now) > FULL:
-            return 0.0
         room_s = patience_s - job.work_s
         if self.res_free is ResFree.FULL:
             for task in node.tasks:
                 room_s -= task.estimate_s
-            return room_s
-        assert job.deadline is not None
-        for task, need in zip(node.tasks, needs(node, now), strict=True):
-            room_s -= need * max(min(task.deadline, job.deadline) - now, 0.0)
+            # Asked of every node for every job: most full ones are known by now.
+            if room_s <= 0:
+                return 0.0
+        if job.work_s / patience_s + need_of_all(node, now) > FULL:
+            return 0.0
+        if self.res_free is ResFree.WINDOW:
+            assert job.deadline is not None
+            for task, need in zip(node.tasks, needs(node, now), strict=True):
+                room_s -= need * max(min(task.deadline, job.deadline) - now, 0.0)
         return room_s
 
     def room_spans(

@@ -41,12 +41,6 @@ class SharedTask:
     rate: float = 0.0
     """Part of the node that it gets at present."""
 
-    @property
-    def estimate_left_s(self) -> float:
-        """Processor time left by the estimate, at least 0."""
-        left_s = self.estimate_s - self.received_s
-        return left_s if left_s > SETTLED_S else 0.0
-
 
 @dataclass(slots=True, eq=False)
 class SharedNode:

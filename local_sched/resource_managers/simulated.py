@@ -60,6 +60,8 @@ class _Part:
     received_s: float = 0.0
     """Processor time that it has had, up to the task's ``updated_at``."""
     is_over: bool = False
+    ended_at: float = 0.0
+    """Once it is over."""
 
 
 @dataclass(slots=True, eq=False)
@@ -240,8 +242,8 @@ class SimulatedMachine:
             self._receive(task, now)
             for part in task.parts:
                 if not part.is_over and run_s - part.received_s <= SETTLED_S:
-                    part.is_over = True
-                    self._tell_of_part(task, part, now)
+                    part.is_over, part.ended_at = True, now
+                    self._tell_of_part(task, part)
             left = [part for part in task.parts if not part.is_over]
             if not left:
                 self._end(task, EndReason.EXITED, exit_code=task.run.exit_code)
@@ -255,18 +257,18 @@ class SimulatedMachine:
                 return  # it gets nothing until its shares change
             await self._clock.sleep_until(wake_at)
 
-    def _tell_of_part(self, task: _SimulatedTask, part: _Part, now: float) -> None:
+    def _tell_of_part(self, task: _SimulatedTask, part: _Part) -> None:
         """The end of a part; that of the last one is the end of the task."""
-        if all(each.is_over for each in task.parts):
-            return
-        self._tell(
-            TaskEvent(
-                job_id=task.launch.job_id,
-                kind=TaskEventKind.NODE_ENDED,
-                at=now,
-                node_name=part.node_name,
-            )
-        )
+        if not all(each.is_over for each in task.parts):
+            self._tell(_end_of(part, task))
+
+    def known_of(self, job_id: str) -> list[TaskEvent]:
+        """Where a task stands: its latest event and, while it lives, its parts that are over."""
+        task = self.task(job_id)
+        if task.ended is not None:
+            return [task.ended]
+        over = [_end_of(part, task) for part in task.parts if part.is_over]
+        return over if task.started is None else [task.started, *over]
 
     async def _end_of_time(self, task: _SimulatedTask) -> None:
         task.kill_at = self._clock.now_precise() + task.launch.kill_grace_s
@@ -315,6 +317,15 @@ class SimulatedMachine:
     def _tell(self, event: TaskEvent) -> None:
         if self._listener is not None:
             self._listener(event)
+
+
+def _end_of(part: _Part, task: _SimulatedTask) -> TaskEvent:
+    return TaskEvent(
+        job_id=task.launch.job_id,
+        kind=TaskEventKind.NODE_ENDED,
+        at=part.ended_at,
+        node_name=part.node_name,
+    )
 
 
 class SimulatedResourceManager:
@@ -374,10 +385,12 @@ class SimulatedResourceManager:
             yield event
 
     async def recover(self) -> list[TaskEvent]:
-        """The latest event of every task not forgotten."""
-        tasks = [self._machine.task(job_id) for job_id in self._machine.remembered_ids()]
-        latest = [task.ended or task.started for task in tasks]
-        return [event for event in latest if event is not None]
+        """The latest event of every task not forgotten, and the parts of it that are over."""
+        return [
+            event
+            for job_id in self._machine.remembered_ids()
+            for event in self._machine.known_of(job_id)
+        ]
 
     async def forget(self, job_id: str) -> None:
         """Leave the task out of ``recover``."""

@@ -185,14 +185,10 @@ class LocalScheduler:
         if pool.nodes is not None:
             pool.give_back_nodes(job, now)
 
-    def requeue(self, job_id: str, now: Instant) -> Job:
-        """A running job lost its nodes and shall run again from the start; it keeps its rank. Not
-        on shared nodes: it was admitted to these, at that time."""
-        if self._running(job_id).class_name in self.shared:
-            raise ConflictError(
-                f"job {job_id} cannot wait for the nodes that it shared", hint="submit it again"
-            )
-        job = self.job_ended(job_id, now, None)
+    def requeue(self, job_id: str, now: Instant, moment: float | None = None) -> Job:
+        """A running job lost its nodes, or never ran, and shall run from the start; it keeps its
+        rank. On shared nodes it was admitted to these: it has the same again, at once."""
+        job = self.job_ended(job_id, now, None, moment=moment)
         self.finished.pop(job_id, None)
         job.state = JobState.QUEUED
         job.reason = WaitReason.NEW
@@ -200,6 +196,8 @@ class LocalScheduler:
         job.node_mask, job.reservation_id, job.is_booked = 0, "", True
         self.waiting[job_id] = job
         self.usage.job_submitted(job)
+        if job.class_name in self.shared:
+            self.shared.join(job, float(now) if moment is None else moment)
         self._join_queue(job, now)
         return job
 

@@ -178,7 +178,10 @@ class SharedClass:
         """``advance``, and ``received_s`` of every task is right as of now."""
         self.advance(now)
         for node in self.nodes:
-            _receive(node, now)
+            if node.tasks:
+                _receive(node, now)
+            elif now > node.updated_at:
+                node.updated_at = now
 
     def next_change(self) -> float:
         """When time alone changes a rate; infinity: never, as things stand."""

@@ -141,7 +141,7 @@ def _job(place: str, row: dict[str, str]) -> EconomyJob:
         raise InputError(f"{place}, procs: {row['procs'][:40]!r} is not a number of processors")
     for column, least, most in (
         ("submit", 0.0, SECONDS_MAX),
-        ("run", 1e-3, SECONDS_MAX),
+        ("run", 0.0, SECONDS_MAX),
         ("estimate", 1e-3, SECONDS_MAX),
         ("deadline", -inf, SECONDS_MAX),
         ("budget", 0.0, CREDITS_MAX),

@@ -125,6 +125,19 @@ async def test_a_new_daemon_finds_what_was_had(sharing: SimulatedWorld) -> None:
     assert (await sharing.manager.processor_time(["j1"]))["j1"] == pytest.approx((15.0,))
 
 
+async def test_a_new_daemon_hears_which_parts_are_over(sharing: SimulatedWorld) -> None:
+    """It would give them a share again, and the others less than they were promised."""
+    await sharing.manager.launch(shared(sharing, "j1", 1.0, 0.1, run_s=10.0))
+    listener = Listener(sharing)
+    await listener.next()
+    await listener.next()
+    await sharing.reopen()
+    started, part = await sharing.manager.recover()
+    assert started.kind is TaskEventKind.STARTED
+    assert (part.kind, part.node_name) == (TaskEventKind.NODE_ENDED, "n-0")
+    assert part.at == pytest.approx(sharing.clock.now_precise())
+
+
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan, math.inf])
 async def test_absurd_shares_are_refused(sharing: SimulatedWorld, share: float) -> None:
     """With the order and later, and nothing is launched or changed."""

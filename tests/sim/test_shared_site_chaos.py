@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gridtravel.agents.maintenance_rules import MaintenanceRules, NodeFailureRule
+from gridtravel.gridcore.booking.reservations import Decline
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobTerms, JobView
 from gridtravel.gridio.ledger.ledger import EARNED, HELD, Ledger
 from gridtravel.local_sched.admission.registry import policy_named
@@ -40,6 +41,8 @@ class ChaoticSite:
         self.chance = random.Random(seed)
         self.jobs: dict[str, Admitted] = {}
         self.refused = 0
+        self.passing = 0
+        """Terms that were named with a refusal, and tried."""
         sharing = policy_named(policy).sharing
         assert sharing is not None
 
@@ -80,6 +83,24 @@ class ChaoticSite:
             self.jobs[answer.job_id] = Admitted(answer.terms, budget)
         else:
             self.refused += 1
+            await self.try_what_would_pass(spec, answer)
+
+    async def try_what_would_pass(self, spec: JobSpec, refusal: Decline) -> None:
+        """Each pair of a deadline and a budget that a refusal names is admitted at that moment."""
+        for each in refusal.passing:
+            said = {
+                "nodes": spec.nodes,
+                "limit_s": spec.limit_s,
+                "features": "cpu",
+                "estimate_s": spec.estimate_s,
+                "deadline": each.deadline,
+                "budget_millicredits": each.budget_millicredits,
+            }
+            words = {name: str(value) for name, value in said.items() if value is not None}
+            quote = await self.world.desk().query("quote", words)
+            assert isinstance(quote, dict)
+            assert quote["declined"] is None, (refusal, quote)
+            self.passing += 1
 
     async def cancel(self) -> None:
         """One of those that are not over."""
@@ -169,14 +190,16 @@ class ChaoticSite:
         self.ledger.check()
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
-@pytest.mark.parametrize("policy", ["libra", "libra-dollar"])
+@pytest.mark.parametrize("seed", [1, 2, 3, 22, 27])
+@pytest.mark.parametrize("policy", ["libra", "libra-dollar", "libra-posted"])
 async def test_promises_outlive_what_happens_to_the_site(
     tmp_path: Path, policy: str, seed: int
 ) -> None:
-    """Exact and over-estimated jobs, some of two nodes."""
+    """Exact and over-estimated jobs, some of two nodes. Seed 22: a node fails between an admission
+    and the start. Seed 27: a daemon comes up while one part of a job is over and the other goes on.
+    """
     site = ChaoticSite(tmp_path, policy, seed)
     await site.live()
     assert len(site.jobs) > STEPS // 8
-    assert site.refused
+    assert site.passing > STEPS // 20
     site.check()

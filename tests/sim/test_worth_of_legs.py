@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gridtravel.gridcore.trips.itineraries import TripState
+from gridtravel.gridcore.trips.metajobs import UsagePattern
 from tests.support.fault_world import FaultWorld
 
 
@@ -30,3 +31,24 @@ async def test_a_legs_job_has_what_its_metajob_says(tmp_path: Path) -> None:
         assert (spec.deadline, spec.estimate_s) == (metajob.latest_end, 30)
         assert (spec.is_restartable, spec.memory_mb, spec.disk_mb) == (True, 100, 200)
         assert spec.budget_millicredits is None
+
+
+async def test_every_copy_in_a_race_has_the_budget(tmp_path: Path) -> None:
+    """Exactly one runs, so exactly one pays; a site whose price is above it takes no part."""
+    world = FaultWorld(tmp_path, "alpha", "beta")
+    metajob = replace(
+        world.metajob(),
+        usage_pattern=UsagePattern.SINGLE,
+        nodes_total=1,
+        earliest_start=int(world.clock.now()),
+        is_race=True,
+        begin_wish=None,
+        estimate_s=30,
+        budget_millicredits=5_000,
+    )
+    trip = await world.laptop().book(metajob)
+    assert trip.state is TripState.BOOKED
+    for leg in trip.legs:
+        (job,) = world.sites[leg.site].jobs.values()
+        assert (job.spec.budget_millicredits, job.spec.estimate_s) == (5_000, 30)
+        assert job.spec.deadline == metajob.latest_end

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from gridtravel.agents.maintenance_rules import MaintenanceRules, NodeFailureRule
+from gridtravel.gridcore.booking.calendar_rules import FlatTariff
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
-from gridtravel.gridcore.errors import ConflictError
+from gridtravel.gridcore.errors import ConflictError, InputError
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
 from gridtravel.gridio.ledger.ledger import EARNED, HELD, Ledger
 from gridtravel.local_sched.policies.libra import Libra
+from gridtravel.local_sched.resource_managers.base import EndReason, TaskEvent, TaskEventKind
 from gridtravel.local_sched.sharing.shared_class import SharedClass
 from tests.support.maintenance_world import KENNETH, ROOT, MaintenanceWorld, a_wish
 
@@ -271,6 +273,30 @@ async def test_a_failed_node_ends_its_jobs_and_takes_no_others(
     await lab.machine.close()
 
 
+async def test_a_job_whose_node_fails_before_it_starts_is_cancelled(lab: MaintenanceWorld) -> None:
+    """It was admitted, and nothing says that it ever ran; a restart finds it over."""
+    spec = JobSpec(
+        request_id="a",
+        name="a",
+        account="kenneth",
+        nodes=1,
+        limit_s=40,
+        argv=("true",),
+        features=("cpu",),
+        deadline=NOW + 100,
+    )
+    await lab.desk().submit(spec)
+    told = await lab.desk(ROOT).order("node-down", {"node": "cpu-0", "jobs": "requeue"})
+    assert isinstance(told, dict)
+    assert told["jobs"] == ["1.lab"]
+    assert lab.view("1.lab").state is JobState.CANCELLED
+    await lab.tick()
+    assert credits_of(lab) == (GRANTED, 0, 0)
+    await lab.restart()
+    lab.agent.scheduler.validate()
+    assert "node cpu-0 failed" in lab.view("1.lab").reason
+
+
 async def test_nothing_is_reserved_on_shared_nodes(lab: MaintenanceWorld) -> None:
     """A share is no promise of a whole node at one moment: asked or booked, the answer says so."""
     wish = a_wish("r", 1, NOW + 60, 60, features=("cpu",))
@@ -376,3 +402,62 @@ async def test_a_clock_that_was_ahead_stops_nobody(lab: MaintenanceWorld) -> Non
     taken = await answer_to(lab, "d", 4, 100)
     assert isinstance(taken, JobView)
     assert lab.view(job_id).shares[0] < 1, "the node is divided"
+
+
+@pytest.mark.parametrize("features", ["cpu", ""])
+async def test_what_is_quoted_is_held_and_paid(lab: MaintenanceWorld, features: str) -> None:
+    """By a policy or by the tariff: the price of an inquiry is that of the submission after it."""
+    lab.agent.calendar.tariff = FlatTariff(3_600_000)
+    await let_in(lab, "before", 60, 100)
+    held_before = credits_of(lab)[1]
+    said = {"nodes": 1, "limit_s": 40, "estimate_s": 40, "features": features}
+    said |= {"deadline": NOW + 100, "budget_millicredits": 50_000}
+    quote = await lab.desk().query("quote", {name: str(each) for name, each in said.items()})
+    assert isinstance(quote, dict)
+    assert quote["declined"] is None
+    assert credits_of(lab)[1] == held_before, "nothing is kept for it"
+    wanted = tuple(filter(None, [features]))
+    answer = await answer_to(
+        lab, "a", 40, 100, features=wanted, limit_s=40, budget_millicredits=50_000
+    )
+    assert isinstance(answer, JobView)
+    assert credits_of(lab)[1] - held_before == quote["price"]
+    assert lab.agent.jobs.classes[answer.job_id] == quote["class"]
+    earned = credits_of(lab)[2]
+    await until_over(lab, answer.job_id)
+    assert credits_of(lab)[2] - earned == quote["price"]
+
+
+async def test_a_refusal_is_quoted_with_what_would_pass(lab: MaintenanceWorld) -> None:
+    """As a submission would be refused."""
+    said = {"nodes": "1", "limit_s": "40", "features": "cpu", "deadline": str(NOW + 100)}
+    quote = await lab.desk().query("quote", said | {"budget_millicredits": "40399"})
+    assert isinstance(quote, dict)
+    assert quote["declined"]["rule"] == "budget"
+    (passing, *_) = quote["declined"]["would_pass"]
+    again = said | {"budget_millicredits": str(passing["budget"])}
+    again["deadline"] = str(passing["deadline"])
+    passed = await lab.desk().query("quote", again)
+    assert isinstance(passed, dict)
+    assert passed["declined"] is None
+    for wrong in ("nan", "-1", "1e3", "0.5"):
+        with pytest.raises(InputError):
+            await lab.desk().query("quote", said | {"budget_millicredits": wrong})
+
+
+async def test_a_job_that_never_ran_has_its_nodes_again(lab: MaintenanceWorld) -> None:
+    """A machine that did not take up the order: on the same terms, under the next execution's id,
+    and with nothing received.
+    """
+    job_id = await let_in(lab, "a", 40, 100)
+    lab.runs["1.lab.2"] = 40
+    await lab.tick(5)
+    await lab.agent.runner.task_event(
+        TaskEvent(job_id=job_id, kind=TaskEventKind.LOST, at=NOW, reason=EndReason.NEVER_RAN)
+    )
+    await lab.tick()
+    lab.agent.scheduler.validate()
+    view = lab.view(job_id)
+    assert (view.state, view.node_names) == (JobState.RUNNING, ("cpu-0",))
+    assert lab.agent.jobs.execution_id(job_id) == "1.lab.2"
+    assert await until_over(lab, job_id) == [pytest.approx(NOW + 45)]

@@ -15,6 +15,7 @@ import pytest
 
 from gridtravel.gridio.journal.contract import Record
 from gridtravel.gridio.journal.sqlite_file import read_records
+from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.simulator.processes import mortal
 from gridtravel.simulator.processes.mortal import FATE, MortalJournal, MortalLog, OlderTime, put_in
 
@@ -26,7 +27,7 @@ JOURNALS = {
 }
 
 
-def write_all(path: Path, make: Callable[[Path], Any], fate: Path) -> int:
+def write_all(path: Path, make: Callable[[Path], Any], fate: Path, *, is_synced: bool) -> int:
     """In a process of its own: some records, each safe before the next; how it ended."""
     pid = os.fork()
     if pid == 0:
@@ -35,7 +36,8 @@ def write_all(path: Path, make: Callable[[Path], Any], fate: Path) -> int:
 
         async def write() -> None:
             for number in range(1, WRITES + 1):
-                await journal.append([Record(kind="fact", at=number, body=b"{}")]).durable()
+                fact = Record(kind="fact", at=number, body=b"{}")
+                await journal.append([fact], sync=is_synced).durable()
 
         asyncio.run(write())
         os._exit(0)
@@ -43,16 +45,17 @@ def write_all(path: Path, make: Callable[[Path], Any], fate: Path) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
+@pytest.mark.parametrize("is_synced", [True, False])
 @pytest.mark.parametrize("kind", list(JOURNALS))
 @pytest.mark.parametrize(("sentence", "kept"), [("before 3", 2), ("after 3", 3), ("", 4)])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_it_dies_at_the_write_that_was_said(
-    tmp_path: Path, kind: str, sentence: str, kept: int
+    tmp_path: Path, kind: str, sentence: str, kept: int, is_synced: bool
 ) -> None:
     """Before it: not stored. After it: stored, and the process gone all the same."""
     fate = tmp_path / "fate"
     fate.write_text(sentence)
-    code = write_all(tmp_path / "journal", JOURNALS[kind], fate)
+    code = write_all(tmp_path / "journal", JOURNALS[kind], fate, is_synced=is_synced)
     assert code == (-signal.SIGKILL if sentence else 0)
     assert [record.at for record in read_records(tmp_path / "journal")] == list(range(1, kept + 1))
 
@@ -73,3 +76,14 @@ def test_the_programs_use_what_is_replaced() -> None:
     clock = importlib.import_module("gridtravel.gridio.system.clock")
     assert clock.time.time() - OlderTime(50.0).time() == pytest.approx(50.0, abs=5.0)
     assert mortal.FATE.path is None
+
+
+async def test_a_daemon_sleeps_by_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The adapter finds all it uses of ``time``: without the steady clock a daemon ended with a
+    traceback at its first nap, seldom before the round killed it.
+    """
+    monkeypatch.setattr("gridtravel.gridio.system.clock.time", OlderTime(50.0))
+    clock = SystemClock()
+    soon = clock.now_precise() + 0.001
+    await clock.sleep_until(soon)
+    assert clock.now_precise() >= soon

@@ -164,6 +164,61 @@ def test_what_is_late_is_nobodys_demand() -> None:
     let_in(shared, a_job("b", 10, 100, submitted_at=30.0), 30)
 
 
+def test_memory_must_last_until_the_deadline() -> None:
+    """What is free at the moment may be held for longer than the job's time allows: RESFree is not
+    above 0. A later deadline is named, and where memory has a price the budget beside it.
+    """
+    for price in (0.0, 1.0):
+        shared = a_class(LibraDollar(memory_price=price), memory_mb=100.0)
+        let_in(shared, a_job("a", 1, 1000, memory_mb=50.0))
+        refused = shared.offer(a_job("b", 1, 100, memory_mb=50.0, budget=500.0), 0)
+        assert isinstance(refused, Refused)
+        assert refused.rule is DeclineRule.DEADLINE
+        (terms,) = refused.would_pass
+        assert terms.deadline == 1001
+        assert terms.budget is not None
+        assert terms.budget == 500 if price == 0 else terms.budget > 500
+
+
+def test_nothing_is_named_for_memory_that_is_taken() -> None:
+    """No deadline and no budget makes a node larger."""
+    shared = a_class(LibraDollar(), memory_mb=100.0)
+    let_in(shared, a_job("a", 1, 1000, memory_mb=60.0))
+    for memory_mb in (50.0, 100.0):
+        refused = shared.offer(a_job("b", 1, 100, memory_mb=memory_mb), 0)
+        assert isinstance(refused, Refused)
+        assert refused.would_pass == ()
+        assert "nothing would pass now" in refused.message
+    empty = a_class(LibraDollar(), memory_mb=100.0)
+    refused = empty.offer(a_job("b", 1, 100, memory_mb=100.0), 0)
+    assert isinstance(refused, Refused)
+    assert refused.would_pass == ()
+
+
+def test_a_price_that_no_time_brings_down_is_named_with_a_deadline() -> None:
+    """Below alpha x RE, or where all room there will ever be is too dear: the earliest deadline at
+    its price.
+    """
+    for budget in (5.0, 10.0, 11.0):
+        shared = a_class(LibraDollar())
+        let_in(shared, a_job("a", 90, 100))
+        refused = shared.offer(a_job("b", 10, 50, budget=budget), 0)
+        assert isinstance(refused, Refused)
+        (terms,) = refused.would_pass
+        assert terms.budget is not None
+        assert terms.budget > 11
+        assert terms.deadline > 100
+    with_alpha_alone = a_class(LibraDollar(beta=0.0))
+    refused = with_alpha_alone.offer(a_job("b", 10, 5, budget=10.0), 0)
+    assert isinstance(refused, Refused)
+    assert [(each.deadline, each.budget) for each in refused.would_pass] == [(11, 10.0)]
+
+
+def test_a_job_without_a_deadline_has_no_end_of_patience() -> None:
+    """D is infinite; a queue may serve it, a shared class does not."""
+    assert a_job("a", deadline=None).patience_s == NEVER
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_can_be_named(name: str) -> None:
     """Without settings each has its defaults, and knows what it is."""

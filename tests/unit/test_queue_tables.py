@@ -76,6 +76,10 @@ def submitted(scheduler: LocalScheduler, job_id: str, owner: str = "ann", **more
         ("[[classes]]\nmemory_mb = 5", "classes.0.memory_mb: it has no effect"),
         ('[[classes]]\npolicy = "easy"\ndisk_mb = 5', "classes.0.disk_mb: it has no effect"),
         ('[[classes]]\npolicy = "libra"\nmemory_mb = 0', "classes.0.memory_mb: "),
+        (
+            '[[classes]]\nname = "cpu"\npolicy = "libra"\n[prices.classes]\ncpu = 5',
+            "prices.classes.cpu: it has no effect",
+        ),
         ("[policy.libra]\nwork_price = 2", "policy.libra: it has no effect"),
         ('[queue]\npolicy = "easy"\n[policy.easy]\nbeta = 2', "policy.easy: easy has no setting"),
         *(

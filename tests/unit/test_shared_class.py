@@ -114,6 +114,7 @@ def test_a_job_ends_with_its_last_task() -> None:
     assert shared.task_ended("a", 1, 7)
     assert shared.task_ended("a", 1, 8)
     shared.leave("a", 9)
+    shared.measured("a", 0, 5.0, 9)
     assert shared.jobs == {}
     shared.validate()
 

@@ -70,6 +70,9 @@ def submit(
         int | None, typer.Option("--memory", metavar="MB", help="It needs on each node it shares.")
     ] = None,
     disk: Annotated[int | None, typer.Option("--disk", metavar="MB", help="The same.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say where it would go, and at what price; no more.")
+    ] = False,
     request_id: RequestOption = "",
     common: CommonOptions,
 ) -> None:
@@ -98,7 +101,7 @@ def submit(
     )
     spec = job_spec(words, os.environ, sys.stdin.buffer, new_id)
 
-    run(common, lambda session: submit_job(session, spec, deadline=deadline))
+    run(common, lambda session: submit_job(session, spec, deadline=deadline, dry_run=dry_run))
 
 
 @command("del-job")

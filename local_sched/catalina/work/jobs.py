@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from gridtravel.gridcore.booking.reservations import Decline, check_id
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    PassingTerms,
+    check_id,
+)
 from gridtravel.gridcore.errors import ConflictError, GridError, InputError, UnavailableError
 from gridtravel.gridcore.jobs.commands import check_runnable, check_script
 from gridtravel.gridcore.jobs.job import SCRIPT_BYTES_MAX, JobSpec, JobState
@@ -15,7 +20,7 @@ from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import format_in_zone
 from gridtravel.gridio.cli_frame import code_of
 from gridtravel.local_sched.catalina.answers import Answer, error_object
-from gridtravel.local_sched.catalina.json_forms import job_json
+from gridtravel.local_sched.catalina.json_forms import job_json, with_texts
 from gridtravel.local_sched.catalina.session import Session
 from gridtravel.local_sched.catalina.tables import credits_text
 from gridtravel.local_sched.catalina.words import (
@@ -29,6 +34,7 @@ from gridtravel.local_sched.catalina.words import (
     read_time,
     read_variables,
 )
+from gridtravel.local_sched.catalina.work.questions import ask
 from gridtravel.local_sched.catalina.work.reservation_requests import ANY_ACCOUNT
 from gridtravel.local_sched.catalina.work.reservations import declined
 
@@ -133,11 +139,15 @@ def read_script(path: str, stdin: BinaryIO) -> str:
     return text
 
 
-async def submit_job(session: Session, spec: JobSpec, *, deadline: str = "") -> Answer:
+async def submit_job(
+    session: Session, spec: JobSpec, *, deadline: str = "", dry_run: bool = False
+) -> Answer:
     """``submit``: queue a job, or start it inside a reservation."""
     notes: list[str] = []
     if deadline:
         spec = replace(spec, deadline=await _deadline(session, deadline, spec.request_id, notes))
+    if dry_run:
+        return await _quote(session, spec, notes)
     view = await session.site.submit(spec)
     if isinstance(view, Decline):
         return declined(session, view, notes)
@@ -149,6 +159,42 @@ async def submit_job(session: Session, spec: JobSpec, *, deadline: str = "") -> 
         if view.terms.deadline is not None:
             line += f", over by {format_in_zone(view.terms.deadline, session.zone)}"
     return Answer(as_object=job_json(view), shown=[line], notes=notes)
+
+
+async def _quote(session: Session, spec: JobSpec, notes: Sequence[str]) -> Answer:
+    """What would be said to the job; nothing is kept for it."""
+    if spec.reservation_id:
+        raise InputError("a job inside a reservation is paid for by that: nothing is to be quoted")
+    words = {
+        "nodes": spec.nodes,
+        "limit_s": spec.limit_s,
+        "features": ",".join(spec.features),
+        "account": spec.account,
+        "qos": spec.quality_of_service,
+        "deadline": spec.deadline,
+        "budget_millicredits": spec.budget_millicredits,
+        "estimate_s": spec.estimate_s,
+        "memory_mb": spec.memory_mb,
+        "disk_mb": spec.disk_mb,
+    }
+    said = {name: str(value) for name, value in words.items() if value not in (None, "")}
+    answer = await ask(session, "quote", said)
+    if (refusal := answer["declined"]) is not None:
+        passing = tuple(
+            PassingTerms(deadline=each["deadline"], budget_millicredits=each["budget"])
+            for each in refusal["would_pass"]
+        )
+        rule = DeclineRule(refusal["rule"])
+        return declined(
+            session, Decline(rule=rule, message=refusal["message"], passing=passing), notes
+        )
+    line = f"class {answer['class']}, "
+    line += "price " if answer["is_agreed"] else "at most "
+    line += credits_text(answer["price"])
+    if answer["deadline"] is not None:
+        line += f", over by {format_in_zone(answer['deadline'], session.zone)}"
+    shown = ["would be taken; nothing was submitted", line]
+    return Answer(as_object=with_texts(answer), shown=shown, notes=notes)
 
 
 async def _deadline(session: Session, text: str, request_id: str, notes: list[str]) -> Instant:
