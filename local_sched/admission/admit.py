@@ -12,6 +12,7 @@ from typing import Final
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, PassingTerms
 from gridtravel.gridcore.jobs.job import JobSpec, JobTerms
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.timing.timetext import format_utc
 from gridtravel.local_sched.policies.policy import Admitted, Refused
 from gridtravel.local_sched.scheduling.compression import FAR
 from gridtravel.local_sched.scheduling.config import SchedulerMode
@@ -222,7 +223,7 @@ def _refuse_length(scheduler: LocalScheduler, spec: JobSpec) -> Decline | None:
 def _past_deadline(spec: JobSpec, now: Instant) -> Decline | None:
     if spec.deadline is None or spec.deadline > now:
         return None
-    told = f"the deadline was {now - spec.deadline} s ago; it must be later than {now}"
+    told = f"the deadline {format_utc(spec.deadline)} is over, it is {format_utc(now)} now"
     return _refuse(DeclineRule.DEADLINE, told)
 
 

@@ -71,12 +71,15 @@ class SimulatedProcess:
         """See ``virtual_loop.Owner``; counts the step."""
         return self.is_alive and self.passes(PointKind.STEP)
 
-    def defers(self, again: Callable[[], object]) -> bool:
+    @property
+    def is_paused(self) -> bool:
         """See ``virtual_loop.Owner``."""
-        if self._deferred is None:
-            return False
+        return self._deferred is not None
+
+    def defer(self, again: Callable[[], object]) -> None:
+        """See ``virtual_loop.Owner``."""
+        assert self._deferred is not None, f"{self.party} is not paused"
         self._deferred.append(again)
-        return True
 
     def pause(self) -> None:
         """As SIGSTOP, or a closed lid: nothing runs, nothing is lost, and time goes on."""

@@ -40,12 +40,17 @@ class DeadlockError(GridError):
 class Owner(Protocol):
     """Whom a callback belongs to."""
 
-    def may_run(self) -> bool:
-        """Asked before each callback; False drops it."""
+    @property
+    def is_paused(self) -> bool:
+        """Asked before each callback; True: it is handed to ``defer``."""
         ...
 
-    def defers(self, again: Callable[[], object]) -> bool:
-        """Asked before that: True when the owner is paused, and calls ``again`` when it goes on."""
+    def defer(self, again: Callable[[], object]) -> None:
+        """Call ``again`` when the owner, which is paused, goes on."""
+        ...
+
+    def may_run(self) -> bool:
+        """Asked after that; False drops the callback."""
         ...
 
 
@@ -175,10 +180,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         callback: Callable[..., object],
         args: tuple[Any, ...],
     ) -> None:
-        if self._is_deferred(held, callback, args):
-            return
-        if self._may_run():
+        owner = OWNER.get()
+        if owner is None or self.is_ending or (not owner.is_paused and owner.may_run()):
+            self.callbacks_run += 1
             callback(*args)
+        elif owner.is_paused:
+            self._defer(owner, held, callback, args)
         else:
             self._dropped.append((callback, args, contextvars.copy_context()))
 
@@ -188,34 +195,30 @@ class VirtualLoop(asyncio.BaseEventLoop):
         callback: Callable[..., object],
         args: tuple[Any, ...],
     ) -> None:
-        if not self._is_deferred(held, callback, args) and self._may_run():
+        owner = OWNER.get()
+        if owner is None or self.is_ending or (not owner.is_paused and owner.may_run()):
+            self.callbacks_run += 1
             callback(*args)
+        elif owner.is_paused:
+            self._defer(owner, held, callback, args)
 
-    def _is_deferred(
+    def _defer(
         self,
+        owner: Owner,
         held: list[asyncio.Handle],
         callback: Callable[..., object],
         args: tuple[Any, ...],
-    ) -> bool:
-        """True when the owner is paused. ``held`` is the callback's handle: whoever cancels it
-        before the callback runs after the pause is heard.
+    ) -> None:
+        """Leave a callback to its paused owner. ``held`` is the callback's handle: whoever cancels
+        it before the callback runs after the pause is heard.
         """
-        owner = OWNER.get()
-        if owner is None or self.is_ending:
-            return False
         context = contextvars.copy_context()
 
         def unless_cancelled() -> None:
             if not held[0].cancelled():
                 callback(*args)
 
-        return owner.defers(lambda: self.call_soon(unless_cancelled, context=context))
-
-    def _may_run(self) -> bool:
-        owner = OWNER.get()
-        may_run = owner is None or self.is_ending or owner.may_run()
-        self.callbacks_run += may_run
-        return may_run
+        owner.defer(lambda: self.call_soon(unless_cancelled, context=context))
 
     def run_the_dropped(self) -> None:
         """When the world is over: the steps of the ended that were due, so that their tasks can

@@ -163,6 +163,7 @@ class Campaign:
                 await self._die(result, site, command)
                 await self._start(site, behind_s=plan.behind_s)
                 await self._until(lambda: command.code is not None)
+                await self._look_after()
                 site.kill()
                 await self._start(site)
 

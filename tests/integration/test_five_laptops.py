@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gridtravel.gridcore.booking.reservations import ReservationState
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridio.system.clock import SystemClock
@@ -22,7 +21,7 @@ from gridtravel.travel_agent.choices import SearchChoice
 from gridtravel.travel_agent.metajob_file.reader import parse_metajob
 from gridtravel.travel_agent.news import News, Step
 from gridtravel.travel_agent.search.trials import TRIALS_MAX
-from tests.support.grid_world import SITES, USERS, GridWorld, metajob_text
+from tests.support.grid_world import USERS, GridWorld, metajob_text
 
 pytestmark = pytest.mark.integration
 
@@ -62,26 +61,6 @@ def a_wish(number: int, window: tuple[int, int]) -> Metajob:
     return parse_metajob(text, now=now, zone=ZoneInfo("UTC"), form="toml").metajob
 
 
-def check_whole(grid: GridWorld, trips: list[Itinerary], window: tuple[int, int]) -> None:
-    """What is booked stands in the sites' books, what is declined does not, and no hold is left."""
-    assert grid.holds() == []
-    for site in SITES:
-        expected = {
-            leg.reservation_id: (leg.nodes, leg.start, leg.end)
-            for trip in trips
-            for leg in trip.legs
-            if leg.site == site
-        }
-        found = {
-            kept.reservation_id: (kept.nodes, kept.start, kept.end)
-            for kept in grid.live(site)
-            if kept.start >= window[0] and kept.end <= window[1]
-        }
-        assert found == expected
-        states = {grid.calendar(site).get(key or "").state for key in expected}
-        assert states <= {ReservationState.COMMITTED}
-
-
 async def test_five_laptops_finish_and_leave_no_half_trip(grid: GridWorld) -> None:
     """Every booking ends, booked or declined, within its bounded attempts and test reservations;
     every trip is whole or absent at every site.
@@ -109,7 +88,7 @@ async def test_five_laptops_finish_and_leave_no_half_trip(grid: GridWorld) -> No
     assert states[TripState.BOOKED] >= len(SEARCHES)
     assert max(each.heard[Step.PLANNED] for each in ears) <= ATTEMPTS_MAX
     assert max(each.heard[Step.OFFERED] for each in ears) <= TRIALS_MAX
-    check_whole(grid, trips, window)
+    grid.check_whole(trips, window)
 
 
 @pytest.mark.parametrize("search", [SearchChoice.SWEEP, SearchChoice.PROBE])
@@ -134,4 +113,4 @@ async def test_of_five_who_want_the_same_one_gets_it(grid: GridWorld, search: Se
         trips = await asyncio.gather(*(laptop.book(wish) for laptop in laptops))
     states = Counter(trip.state for trip in trips)
     assert states == {TripState.BOOKED: 1, TripState.DECLINED: 4}
-    check_whole(grid, list(trips), window)
+    grid.check_whole(trips, window)

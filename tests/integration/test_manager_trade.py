@@ -83,9 +83,8 @@ def test_a_region_goes_up_and_the_balance_of_trade_shows_it(
     another site. When they were used, the region owes that site what it gave, in the accounts of
     the parent; they sum to zero.
     """
-    said = tree.gur(
-        gur, "book", a_trip(tmp_path, "wide", "north", 10, at_this_speed(30), 3), "--json"
-    )
+    ahead_s = at_this_speed(10)
+    said = tree.gur(gur, "book", a_trip(tmp_path, "wide", "north", 10, ahead_s, 3), "--json")
     assert said.code == 0, said.err
     trip = json.loads(said.out)
     assert trip["state"] == "BOOKED"
@@ -103,7 +102,13 @@ def test_a_region_goes_up_and_the_balance_of_trade_shows_it(
             if each.get("trade")
         }
 
-    until(lambda: "gamma" in traded()["top"], "the end of the reservation")
+    over = dict.fromkeys(AGENTS, ReservationEvent.COMPLETE)
+    until(
+        lambda: {name: last[-1] for name, last in granted(tree).items()} == over,
+        "the end of the reservation",
+        ahead_s + PATIENCE_S,
+    )
+    until(lambda: "gamma" in traded()["top"], "the account of it", pass_s=1)
     accounts = traded()["top"]
     assert accounts["gamma"]["lent_node_s"] == 2 * 3
     assert accounts["north"]["borrowed_node_s"] == 2 * 3

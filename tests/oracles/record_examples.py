@@ -179,6 +179,14 @@ AGENT: Final[tuple[object, ...]] = (
         reason="",
         ended_at=NOW - 60,
     ),
+    JobOver(
+        job_id="17.alpha",
+        at=NOW,
+        state=JobState.FAILED,
+        exit_code=None,
+        reason="lost",
+        by_site=True,
+    ),
     *(
         JobOnFailedNode(job_id="17.alpha", node_name="thin-0", rule=rule, at=NOW)
         for rule in NodeFailureRule

@@ -4,6 +4,7 @@ anything but a value or an ``InputError``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -178,9 +179,7 @@ DECODERS: list[tuple[type[Message], Callable[[Any], object]]] = [
     ("kind", "decode"), DECODERS, ids=[kind.DESCRIPTOR.name for kind, _ in DECODERS]
 )
 @given(st.data())
-def test_hostile_messages(
-    kind: type[Message], decode: Callable[[Any], object], data: st.DataObject
-) -> None:
+def test_hostile_messages(kind: Any, decode: Callable[[Any], object], data: st.DataObject) -> None:
     """A message of any fields at any values is a value or an ``InputError``, and nothing else."""
     message = data.draw(anything(kind))
     with suppress(InputError):
@@ -205,12 +204,13 @@ _SCALARS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def anything(kind: type[Message], depth: int = 4) -> st.SearchStrategy[Any]:
+@functools.cache
+def anything(kind: type[Any], depth: int = 4) -> st.SearchStrategy[Any]:
     """Messages of ``kind`` with each field absent or at any value, also of enumerations."""
 
     @st.composite
     def made(draw: st.DrawFn) -> Message:
-        message = kind()
+        message: Message = kind()
         for field in kind.DESCRIPTOR.fields:
             if not draw(st.integers(0, 3)):
                 continue
@@ -218,7 +218,8 @@ def anything(kind: type[Message], depth: int = 4) -> st.SearchStrategy[Any]:
                 if field.message_type.GetOptions().map_entry or depth == 0:
                     continue
                 descriptor: Any = field.message_type
-                inner = anything(GetMessageClass(descriptor), depth - 1)
+                part: Any = GetMessageClass(descriptor)
+                inner = anything(part, depth - 1)
                 if field.is_repeated:
                     getattr(message, field.name).extend(draw(st.lists(inner, max_size=2)))
                 else:

@@ -53,8 +53,9 @@ def test_the_same_seed_gives_the_same_trips() -> None:
         tried = run_search_study(replace(PLAN, requests=6, seed=seed)).tried
         return [replace(each, cpu_s=0.0) for each in tried]
 
-    assert told(1) == told(1)
-    assert told(1) != told(2)
+    first = told(1)
+    assert told(1) == first
+    assert told(2) != first
 
 
 def test_the_command_writes_json_and_rows(tmp_path: Path) -> None:

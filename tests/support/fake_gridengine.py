@@ -1,10 +1,9 @@
 """A Grid Engine's commands as small programs over one file: what they print is what the real ones
 print, copied from 8.1.9; what they decide is counting slots.
 
-    python fake_gridengine.py COMMAND FOLDER ARGUMENT...     one command, as the batch system's user
-
 In a test, ``FakeGridEngine`` puts programs of the right names into a folder for the PATH. Nothing
-starts by itself: a test says when the jobs run.
+starts by itself: a test says when the jobs run. Each program imports this file, thousands of times
+in all tests together, so it imports little.
 """
 
 from __future__ import annotations
@@ -14,16 +13,22 @@ import fcntl
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 COMMANDS = ("qrsub", "qrdel", "qrstat", "qsub", "qstat", "qdel")
 HEAD = "<?xml version='1.0'?>\n"
+PROGRAM = """\
+#!/bin/sh
+exec {python} -I -S -c 'import sys
+sys.path.append(sys.argv[1])
+from fake_gridengine import main
+main(*sys.argv[2:])' {here} {name} {folder} "$@"
+"""
+"""An import takes a compiled file where a script is compiled at each start."""
 
 
 @contextlib.contextmanager
@@ -38,14 +43,12 @@ def state_of(folder: Path) -> Iterator[dict[str, Any]]:
         path.with_suffix(".new").replace(path)
 
 
-@dataclass
 class FakeGridEngine:
     """One batch system, as a test sees it."""
 
-    folder: Path
-    slots: int = 4
-
-    def __post_init__(self) -> None:
+    def __init__(self, folder: Path, slots: int = 4) -> None:
+        self.folder = folder
+        self.slots = slots
         self.bin = self.folder / "bin"
         self.bin.mkdir(parents=True)
         state = {"slots": self.slots, "next": 1, "ars": [], "jobs": [], "is_denied": False}
@@ -53,7 +56,9 @@ class FakeGridEngine:
         for name in COMMANDS:
             program = self.bin / name
             program.write_text(
-                f'#!/bin/sh\nexec {sys.executable} -I -S {__file__} {name} {self.folder} "$@"\n'
+                PROGRAM.format(
+                    python=sys.executable, here=Path(__file__).parent, name=name, folder=self.folder
+                )
             )
             program.chmod(0o755)
 
@@ -84,6 +89,8 @@ class FakeGridEngine:
 
     def run_jobs(self) -> None:
         """Run every job to its end, and forget it."""
+        import subprocess
+
         self.start_jobs()
         for job in self.state()["jobs"]:
             environment = {"PATH": "/usr/bin:/bin", "PE_HOSTFILE": str(self.folder / "hosts")}
@@ -92,18 +99,18 @@ class FakeGridEngine:
         self.change(jobs=[])
 
 
-def main(command: str, folder: Path, words: list[str]) -> int:
-    """Carry out one command."""
-    with state_of(folder) as state:
+def main(command: str, folder: str, *words: str) -> None:
+    """Carry out one command, and end with its exit code."""
+    with state_of(Path(folder)) as state:
         handler = globals()[f"do_{command}"]
-        code: int = handler(state, words)
+        code: int = handler(state, list(words))
         is_last = code == 0 and state.get("dies_after") == command
         if is_last:
             del state["dies_after"]
     if is_last:
         # The far end's shell goes down with the command: nothing that follows is executed.
         os.killpg(0, signal.SIGKILL)
-    return code
+    sys.exit(code)
 
 
 def say(text: object) -> None:
@@ -258,7 +265,3 @@ def do_qdel(state: dict[str, Any], words: list[str]) -> int:
     state["jobs"] = [each for each in state["jobs"] if str(each["id"]) != words[0]]
     say(f"ada has deleted job {words[0]}")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))

@@ -81,12 +81,20 @@ def serve() -> None:
 
 if __name__ == "__main__":
     # What a command imports when it needs it. Nothing may be begun here: no thread, no channel.
+    # ``output.negotiation`` comes later, as it keeps the function that ``arm`` replaces.
     os.environ["GRPC_VERBOSITY"] = "NONE"
     for name in (
+        "cryptography.hazmat.backends.openssl.backend",
         "gridtravel.gridio.trust.credentials",
         "gridtravel.gridio.rpc.client.grpc_site",
+        "gridtravel.gridio.terminal.console",
+        "gridtravel.travel_agent.cli.main",
+        "gridtravel.travel_agent.cli.prompter",
         "gridtravel.travel_agent.composition",
+        "gridtravel.travel_agent.output.rendering",
+        "pydantic.dataclasses",
+        "rich.table",
+        "typer._adapters",
     ):
         importlib.import_module(name)
-    importlib.import_module("gridtravel.travel_agent.output.rendering")
     serve()

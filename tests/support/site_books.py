@@ -5,6 +5,7 @@ A site's daemon is never asked: its word may be what is under test.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterable
 from typing import Any, Final
@@ -23,8 +24,10 @@ from gridtravel.gridcore.booking.calendar_events import (
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.reservations import Reservation, ReservationState
 from gridtravel.gridcore.jobs.job import JobView
+from gridtravel.gridcore.trips.itineraries import Itinerary
 from gridtravel.gridio.journal.sqlite_file import read_records
 from gridtravel.travel_agent.demo.sites import GridFolder
+from tests.support.speed import at_this_speed
 
 CALENDAR_EVENTS: Final = (
     ReservationGranted
@@ -33,6 +36,10 @@ CALENDAR_EVENTS: Final = (
     | RequestTombstoned
     | FinishedForgotten
 )
+
+
+decoded = functools.cache(CODEC.decode)
+"""A test that waits for something reads the same records again and again."""
 
 
 class SiteBooks:
@@ -45,7 +52,7 @@ class SiteBooks:
     def records(self, name: str) -> list[tuple[int, Any]]:
         """(when, event) of everything in a site's journal."""
         journal = self.folder.site(name) / "state" / JOURNAL_FILE
-        return [(record.at, CODEC.decode(record)) for record in read_records(journal)]
+        return [(record.at, decoded(record)) for record in read_records(journal)]
 
     def calendar(self, name: str) -> Calendar:
         """A site's calendar, replayed from its journal."""
@@ -87,6 +94,25 @@ class SiteBooks:
             if each.state is ReservationState.HELD
         ]
 
+    def check_whole(self, trips: Iterable[Itinerary], window: tuple[int, int]) -> None:
+        """What is booked in ``window`` stands in the books, committed, as the trips say; what is
+        declined does not, and no hold is left.
+        """
+        legs = [leg for trip in trips for leg in trip.legs]
+        for name in self._sites:
+            book = self.calendar(name).live()
+            assert all(kept.state is ReservationState.COMMITTED for kept in book)
+            found = {
+                kept.reservation_id: (kept.nodes, kept.start, kept.end)
+                for kept in book
+                if kept.start >= window[0] and kept.end <= window[1]
+            }
+            assert found == {
+                leg.reservation_id: (leg.nodes, leg.start, leg.end)
+                for leg in legs
+                if leg.site == name
+            }
+
     def starts(self, name: str, reservation_id: str) -> int:
         """How often jobs were started inside a reservation, by the journal."""
         return sum(
@@ -103,7 +129,7 @@ class SiteBooks:
         tell each other that their legs are ready.
         """
         sizes = self.sizes()
-        while (later := self._sizes_after(1.0)) != sizes:
+        while (later := self._sizes_after(at_this_speed(1))) != sizes:
             sizes = later
         return sizes
 

@@ -15,6 +15,7 @@ import pytest
 
 from gridtravel.gridio.journal.contract import Record
 from gridtravel.gridio.journal.sqlite_file import read_records
+from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.simulator.processes import mortal
 from gridtravel.simulator.processes.mortal import FATE, MortalJournal, MortalLog, OlderTime, put_in
 
@@ -73,3 +74,14 @@ def test_the_programs_use_what_is_replaced() -> None:
     clock = importlib.import_module("gridtravel.gridio.system.clock")
     assert clock.time.time() - OlderTime(50.0).time() == pytest.approx(50.0, abs=5.0)
     assert mortal.FATE.path is None
+
+
+async def test_a_daemon_sleeps_by_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The adapter finds all it uses of ``time``: without the steady clock a daemon ended with a
+    traceback at its first nap, seldom before the round killed it.
+    """
+    monkeypatch.setattr("gridtravel.gridio.system.clock.time", OlderTime(50.0))
+    clock = SystemClock()
+    soon = clock.now_precise() + 0.001
+    await clock.sleep_until(soon)
+    assert clock.now_precise() >= soon
