@@ -235,12 +235,13 @@ async def _timed(call: Call) -> float:
 
 
 def processor_s() -> float:
-    """Seconds of processor time that this process and the sites have had."""
-    mine = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
+    """Seconds of processor time that this process, the sites and whatever they started have had."""
     ran_ns = 0
-    for process in (str(os.getpid()), *mine):
+    processes = [str(os.getpid())]
+    for process in processes:
         for thread in Path(f"/proc/{process}/task").iterdir():
             ran_ns += int((thread / "schedstat").read_text(encoding="ascii").split()[0])
+            processes += (thread / "children").read_text(encoding="ascii").split()
     return ran_ns / 1e9
 
 

@@ -127,7 +127,9 @@ async def measure_in(scene: Scene, label_large: str, label_small: str) -> list[F
     credential = load_credential(scene.grid.folder.user("ada") / "credential")
     scene.ways = {
         "grpc": GrpcSite(scene.grid.endpoint("beta"), credential, site="beta"),
-        "ssh": scene.user.connect(scene.grid.folder.site("beta") / "state" / "agent.sock"),
+        "ssh": scene.user.connect(
+            scene.grid.folder.site("beta") / "state" / "agent.sock", site="beta"
+        ),
     }
     try:
         large = await compare(scene, label_large, scene.large)

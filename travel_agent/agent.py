@@ -241,16 +241,12 @@ class TravelAgent:
             if answer.itinerary.state is TripState.BOOKED:
                 work, staged = LegWork(trip), log.story.staged
                 itinerary = await work.finish(answer.itinerary, sent=staged)
-                await say_ready(trip)
+                await say_ready(trip, log.story.attempt, itinerary.legs)
                 if log.story.staged != staged:
                     answer = replace(answer, done=f"{answer.done}; sent its files")
-                itinerary, names = await Relay(trip=trip, work=work).bring_now(itinerary)
-                if names:
+                if names := await Relay(trip=trip, work=work).bring_now(itinerary):
                     told = f"{answer.done}; brought the input of {', '.join(names)}"
                     answer = replace(answer, done=told)
-                jobs = {leg.name: leg.job_id for leg in itinerary.legs}
-                if jobs != {leg.name: leg.job_id for leg in answer.itinerary.legs}:
-                    answer = replace(answer, done=f"{answer.done}; queued its jobs")
                 answer = replace(answer, itinerary=itinerary)
                 await notify_people(self._session, trip, TripEvent.BOOKED, itinerary)
             return answer

@@ -200,6 +200,17 @@ def check_voter(
         )
 
 
+def check_beside(register: TripRegister | None, question: VoteQuestion, beside: str) -> None:
+    """Refuse a question beside another that is not about the same attempt, so that whoever may
+    learn of the one may learn of both; or about a leg that it does not have.
+    """
+    asked = TripQuestion.parse(beside)
+    if asked.register != TripQuestion.parse(question.instance).register:
+        raise InputError(f"{beside[:60]!r} is not about the attempt of {question.instance[:60]!r}")
+    if register is not None and asked.leg and not register.holder_of(asked.leg):
+        raise InputError(f"{register.key} has no leg {asked.leg[:60]!r}")
+
+
 def _may_say_first(
     register: TripRegister, asked: TripQuestion, voter: Voter, is_owner: bool
 ) -> bool:

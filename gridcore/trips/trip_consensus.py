@@ -31,6 +31,8 @@ from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 ACCEPTORS_MAX: Final = 5
 """Two dead acceptors are survived; more would cost messages and help little."""
 ROUNDS_MAX: Final = 2**31
+BESIDE_MAX: Final = 256
+"""Questions beside one: as many as a trip has legs."""
 PROPOSER_LENGTH_MAX: Final = 2 * ID_LENGTH_MAX
 
 
@@ -93,9 +95,14 @@ class VoteQuestion:
     """Only with ACCEPT and SETTLE, and always then."""
     manifest: Manifest = NO_CONTACTS
     """Only with ACCEPT of COMMIT."""
+    beside: tuple[str, ...] = ()
+    """Only with LEARN: more questions of the same attempt, answered in the same message."""
 
     def __post_init__(self) -> None:
-        check_id("trip attempt", self.instance)
+        for each in (self.instance, *self.beside):
+            check_id("trip attempt", each)
+        if self.beside and (self.phase is not Phase.LEARN or len(self.beside) > BESIDE_MAX):
+            raise InputError(f"only LEARN asks several questions, {BESIDE_MAX} and one at most")
         is_ballot = 0 <= self.ballot.round <= ROUNDS_MAX
         if not is_ballot or len(self.ballot.proposer) > PROPOSER_LENGTH_MAX:
             raise InputError("not a ballot of a trip")
@@ -137,6 +144,8 @@ class AcceptorAnswer:
     """The ballot was not below what was promised; for a mere question always True."""
     promised: Ballot
     vote: Vote | None
+    beside: tuple[AcceptorAnswer, ...] = ()
+    """To the questions beside, in their order; empty from who does not know of such."""
 
 
 def answer_vote(

@@ -14,7 +14,7 @@ ends come on top (``candidates``), because that is when room appears.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -35,7 +35,10 @@ from gridtravel.gridcore.timing.timetext import format_utc
 from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.gridio.batch.answers import Refusals, one_start
+from gridtravel.gridio.batch.batch_jobs import BatchJobs
 from gridtravel.gridio.batch.far_book import RESOURCE_CLASS, Entry, Wish, read_entries, to_line
+from gridtravel.gridio.batch.job_files import companions_text, read_jobs
+from gridtravel.gridio.batch.job_files import to_line as job_line
 from gridtravel.gridio.batch.shell import Answer, Shell
 from gridtravel.gridio.batch.systems import (
     RESERVATION_PREFIX,
@@ -78,9 +81,8 @@ _ROOM: Final = (
     "done"
 )
 _RESERVE: Final = 'b_part said; b_reserve "$@"; ' + _ONE
-_COMMIT: Final = (
-    'if [ -s "book/$1/request" ]; then rm -f "book/$1/until"; : > "book/$1/committed"; fi; ' + _ONE
-)
+_WITH_JOB: Final = _ONE + '; b_part jobs; [ -z "$b_bound" ] || b_job "$b_bound"'
+_COMMIT: Final = 'b_part said; b_commit "$@"; ' + _ONE
 _RELEASE: Final = 'b_release "$1"'
 _HAND_OVER: Final = (
     'grep -l -F -e "\\"reservation_id\\":\\"$3\\"" jobs/*/spec 2> /dev/null | head -n 1'
@@ -101,10 +103,17 @@ class BatchCalendar:
     """``CalendarPort`` over a batch system's commands, for the account that runs them."""
 
     def __init__(
-        self, shell: Shell, system: BatchSystem, *, site: str, features: frozenset[str]
+        self,
+        shell: Shell,
+        system: BatchSystem,
+        jobs: BatchJobs,
+        *,
+        site: str,
+        features: frozenset[str],
     ) -> None:
         self._shell = shell
         self._system = system
+        self._jobs = jobs
         self._site = site
         self._features = features
         self._refuse = Refusals(site, system.name)
@@ -135,9 +144,22 @@ class BatchCalendar:
     async def reserve(
         self, request: ReservationRequest, *, ttl_s: int, job: HeldJob | None = None
     ) -> Reservation | Decline:
-        """Set a reservation at the first of the starts that can be had. It stays when its lifetime
-        is over, until a later run of ours comes by.
+        """Set a reservation at the first of the starts that can be had, and queue its job there. It
+        stays when its lifetime is over, until a later run of ours comes by.
         """
+        if job is not None and (refusal := self._jobs.refuse(job.spec)) is not None:
+            return refusal
+        held = await self._reserve(request, ttl_s)
+        if job is None or isinstance(held, Decline) or held.state is not ReservationState.HELD:
+            return held
+        spec = job.bound(held.reservation_id, {})
+        queued = await self._jobs.queue(spec, held, is_held=True)
+        if isinstance(queued, Decline):
+            await self.release(held.reservation_id)
+            return queued
+        return held
+
+    async def _reserve(self, request: ReservationRequest, ttl_s: int) -> Reservation | Decline:
         refusal = self._cannot_replace(request)
         if refusal is not None:
             return refusal
@@ -169,14 +191,25 @@ class BatchCalendar:
     async def commit(
         self, reservation_id: str, *, manifest: Manifest = NO_CONTACTS
     ) -> Reservation | Decline:
-        """Keep a reservation for good; the batch system has had it since ``reserve``."""
+        """Keep a reservation for good; the batch system has had it since ``reserve``. Its job may
+        begin from now on, so one that has begun already without it is refused.
+        """
         name = name_of(self._site, reservation_id, prefix=RESERVATION_PREFIX)
-        found = await self._look(_COMMIT, name)
+        found = await self._look(_WITH_JOB, name)
         reservation = self._reservation(found)
+        if reservation is not None and reservation.state is ReservationState.HELD:
+            words = self._told_with_commit(found, manifest)
+            found = await self._look(_COMMIT, name, str(reservation.start), *words)
+            reservation = self._reservation(found)
         if reservation is None:
             raise NotFoundError(
                 f"{self._site} knows no {reservation_id}",
                 hint="it may be over and forgotten; see what there is: gur status",
+            )
+        if found.answer.lines("said") == ["late"]:
+            return self._refuse.decline(
+                DeclineRule.STATE,
+                f"{reservation_id} has begun without its commit, and its job runs nothing",
             )
         fine = (ReservationState.COMMITTED, ReservationState.COMPLETED)
         if reservation.state not in fine:
@@ -189,6 +222,22 @@ class BatchCalendar:
                 DeclineRule.CHANGED, f"some nodes of {reservation_id} are out of order"
             )
         return reservation
+
+    def _told_with_commit(self, found: _Found, manifest: Manifest) -> tuple[str, str]:
+        """``GRID_COMPANIONS`` of the job of a reservation, and the job as it is written down from
+        then on; both empty where there is none.
+        """
+        for each in read_jobs(found.answer.lines("jobs")):
+            spec = each.record.spec
+            told = replace(
+                spec,
+                companions=tuple(
+                    replace(one, contact=manifest.contact_of(one.leg)) for one in spec.companions
+                ),
+            )
+            text = companions_text(told.companions)
+            return text, job_line(replace(each.record, spec=told))
+        return "", ""
 
     async def release(self, reservation_id: str) -> None:
         """Delete it, with the jobs that wait or run in it. An id that is not ours is nobody's."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from gridtravel.gridcore.ports import CalendarPort, SitePort
 from gridtravel.gridio.batch.batch_calendar import BatchCalendar
+from gridtravel.gridio.batch.batch_jobs import BatchJobs
 from gridtravel.gridio.batch.batch_site_port import BatchSitePort
 from gridtravel.gridio.batch.gridengine import GridEngine
 from gridtravel.gridio.batch.options import BatchOptions
@@ -39,9 +40,10 @@ class BatchSite:
         system = _SYSTEMS[options.system]
         self._runner = runner
         self._shell = Shell(runner, options, clock, site=site)
-        calendar = BatchCalendar(self._shell, system, site=site, features=frozenset(features))
+        jobs = BatchJobs(self._shell, system, clock, site=site)
+        calendar = BatchCalendar(self._shell, system, jobs, site=site, features=frozenset(features))
         self.calendar: CalendarPort = calendar
-        self.site: SitePort = BatchSitePort(self._shell, system, calendar, clock, site=site)
+        self.site: SitePort = BatchSitePort(self._shell, system, calendar, jobs, clock, site=site)
 
     @property
     def transport(self) -> TransportName:

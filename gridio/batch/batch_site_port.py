@@ -9,42 +9,26 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, NoReturn
 
-from gridtravel.gridcore.booking.reservations import (
-    Decline,
-    DeclineRule,
-    Reservation,
-    ReservationRequest,
-    ReservationState,
-)
-from gridtravel.gridcore.errors import InputError, NotFoundError, UnavailableError
-from gridtravel.gridcore.jobs.commands import check_runnable
+from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationRequest
+from gridtravel.gridcore.errors import InputError, NotFoundError
 from gridtravel.gridcore.jobs.inputs import InputFile
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
-from gridtravel.gridcore.jobs.tasks import refuse_site_variable
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridio.batch.batch_calendar import BatchCalendar
+from gridtravel.gridio.batch.batch_jobs import JOBS, BatchJobs
 from gridtravel.gridio.batch.far_areas import FarAreas
-from gridtravel.gridio.batch.job_files import (
-    JobRecord,
-    program_text,
-    read_jobs,
-    to_line,
-    wrapper_text,
-)
 from gridtravel.gridio.batch.shell import Shell
-from gridtravel.gridio.batch.systems import JOB_PREFIX, BatchSystem, job_name, name_of, public_id
+from gridtravel.gridio.batch.systems import JOB_PREFIX, BatchSystem, name_of
 from gridtravel.gridio.system.clock import Clock
 
 POLL_S: Final = 2.0
 """How often a job that is waited for is asked about: gentle to a batch system's master."""
 LISTED_MAX: Final = 100
 
-_JOBS: Final = 'b_part listed; b_jobs; b_part jobs; for b_each in "$@"; do b_job "$b_each"; done'
-_ALL: Final = f"set -- $(ls -t jobs | head -n {LISTED_MAX})\n{_JOBS}"
-_SUBMIT: Final = 'b_part said; b_once "$@"; set -- "$1"; ' + _JOBS
+_ALL: Final = f"set -- $(ls -t jobs | head -n {LISTED_MAX})\n{JOBS}"
 _CANCEL: Final = (
     'date +%s > "jobs/$1/cancelled"\n'
-    '[ ! -s "jobs/$1/id" ] || b_kill "$(cat "jobs/$1/id")" || exit 1\n' + _JOBS
+    '[ ! -s "jobs/$1/id" ] || b_kill "$(cat "jobs/$1/id")" || exit 1\n' + JOBS
 )
 
 
@@ -56,6 +40,7 @@ class BatchSitePort:
         shell: Shell,
         system: BatchSystem,
         calendar: BatchCalendar,
+        jobs: BatchJobs,
         clock: Clock,
         *,
         site: str,
@@ -63,6 +48,7 @@ class BatchSitePort:
         self._shell = shell
         self._system = system
         self._calendar = calendar
+        self._jobs = jobs
         self._clock = clock
         self._site = site
         self._areas = FarAreas(shell)
@@ -102,58 +88,24 @@ class BatchSitePort:
 
     async def submit(self, spec: JobSpec) -> JobView | Decline:
         """Hand the job in, once; without a reservation it waits in the batch system's queue."""
-        for name, _ in spec.environment:
-            refuse_site_variable(name)
-        if spec.race is not None:
-            return self._decline(
-                "it has no agent that asks the other sites whether its copy has won the race"
-            )
-        if spec.handover is not None:
-            return self._decline(
-                f"it has no agent that could wait for stage {spec.handover.leg} and fetch its files"
-            )
-        check_runnable(spec)
+        if (refusal := self._jobs.refuse(spec)) is not None:
+            return refusal
         reservation: Reservation | None = None
-        inside, limit_s, end = "", spec.limit_s, 0
         if spec.reservation_id:
             reservation = await self._calendar.reservation(spec.reservation_id)
-            inside = name_of(self._site, spec.reservation_id)
-            end = reservation.end
-            limit_s = min(limit_s, reservation.interval.duration_s)
-            if reservation.state not in (ReservationState.COMMITTED, ReservationState.HELD):
-                return self._decline(f"{spec.reservation_id} is {reservation.state}")
-        name = job_name(spec.request_id)
-        job_id = public_id(self._site, name)
-        await self._shell.begin()
-        record = JobRecord(spec=spec, submitted_at=self._far_now(), latest_end=end)
-        answer = await self._shell.ask(
-            _SUBMIT,
-            name,
-            inside,
-            str(spec.nodes),
-            str(limit_s),
-            str(end),
-            spec.reservation_id or job_id,
-            to_line(record),
-            program_text(spec),
-            wrapper_text(spec, job_id, self._site, reservation),
-            account=spec.account,
-        )
-        said = answer.lines("said")
-        if said[-1:] == ["busy"]:
-            raise UnavailableError(
-                f"{self._site} is still at work on {spec.request_id}", hint="ask again"
-            )
-        if said and said[-1].startswith("refused"):
-            return self._decline(said[-1].removeprefix("refused").strip() or "it does not say why")
-        (view,) = self._views(answer.parts, answer.user, answer.now)
-        if view.spec != spec:
-            raise InputError(f"{spec.request_id} was used for another job")
-        return view
+        return await self._jobs.queue(spec, reservation)
 
     async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:
-        """A job is handed in when what it needs is there."""
-        self._cannot("wait for files")
+        """See ``SitePort``. Each counts when it has its name there, which it has only when it is
+        whole.
+        """
+        reservation = await self._calendar.reservation(reservation_id)
+        if not reservation.job_id or (view := await self._view(reservation.job_id)).state.is_over:
+            raise NotFoundError(
+                f"{self._site}: no job in {reservation_id} waits for files",
+                hint="see what became of it: gur status",
+            )
+        return await self._jobs.name_inputs(view.job_id, inputs)
 
     async def cancel_job(self, job_id: str) -> JobView:
         """See ``SitePort``."""
@@ -161,17 +113,17 @@ class BatchSitePort:
         if view.state.is_over:
             return view
         answer = await self._shell.ask(_CANCEL, name_of(self._site, job_id, prefix=JOB_PREFIX))
-        (view,) = self._views(answer.parts, answer.user, answer.now)
+        (view,) = self._jobs.views(answer.parts, answer.user, answer.now)
         return view
 
     async def jobs(self, *, job_ids: Sequence[str] = (), everybody: bool = False) -> list[JobView]:
         """See ``SitePort``; the account's own, the newest first."""
         if not job_ids:
             answer = await self._shell.ask(_ALL)
-            return self._views(answer.parts, answer.user, answer.now)
+            return self._jobs.views(answer.parts, answer.user, answer.now)
         names = [name_of(self._site, each, prefix=JOB_PREFIX) for each in job_ids]
-        answer = await self._shell.ask(_JOBS, *names)
-        views = self._views(answer.parts, answer.user, answer.now)
+        answer = await self._shell.ask(JOBS, *names)
+        views = self._jobs.views(answer.parts, answer.user, answer.now)
         missing = set(job_ids) - {each.job_id for each in views}
         if missing:
             raise NotFoundError(
@@ -237,13 +189,6 @@ class BatchSitePort:
         name_of(self._site, area)
         return area
 
-    def _views(self, parts: Mapping[str, str], user: str, now: int) -> list[JobView]:
-        listed = self._system.read_jobs(parts["listed"])
-        return [
-            each.view(listed.get(each.name, ""), site=self._site, owner=user, now=now)
-            for each in read_jobs(parts["jobs"].splitlines())
-        ]
-
     async def _view(self, job_id: str) -> JobView:
         """The job, as of less than a poll ago."""
         now = self._clock.now_precise()
@@ -255,13 +200,6 @@ class BatchSitePort:
 
     async def _pause(self) -> None:
         await self._clock.sleep_until(self._clock.now_precise() + POLL_S)
-
-    def _far_now(self) -> int:
-        skew = self._shell.skew_s()
-        return int(self._clock.now_precise() + (skew.skew_s if skew is not None else 0.0))
-
-    def _decline(self, message: str) -> Decline:
-        return Decline(rule=DeclineRule.POLICY, message=f"{self._site}: {message}", site=self._site)
 
     def _cannot(self, what: str) -> NoReturn:
         raise InputError(

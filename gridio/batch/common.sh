@@ -16,13 +16,16 @@ b_sums() {
     else printf '%s\0' "$@" | xargs -0 shasum -a 256; fi
 }
 
-# Our reservation NAME as the book has it: the request, what was granted, and the marks.
+# Our reservation NAME as the book has it: the request, what was granted, its job, and the marks.
 b_entry() {
     [ -s "book/$1/request" ] || return 0
-    b_marks=
+    b_marks= b_bound=
+    [ ! -s "book/$1/job" ] || b_bound=$(cat "book/$1/job")
     for b_mark in committed released; do [ ! -e "book/$1/$b_mark" ] || b_marks="$b_marks $b_mark"; done
+    [ -z "$b_bound" ] || [ ! -e "jobs/$b_bound/idle" ] || b_marks="$b_marks idle"
     printf 'entry %s %s\n' "$1" "$b_marks"
     printf 'granted %s\n' "$(cat "book/$1/granted" 2> /dev/null)"
+    printf 'job %s\n' "$b_bound"
     printf 'request %s\n' "$(cat "book/$1/request")"
 }
 
@@ -55,6 +58,26 @@ b_reserve() {
     rm -f "$b_home/until"
 }
 
+# b_commit NAME START COMPANIONS SPEC: from here on the job of the reservation may begin. What it is told of its companions is
+# the content of the mark, so that it comes with it; the mark appears whole. When the reservation has begun it is too late
+# for a job: its wrapper may have looked already.
+b_commit() {
+    b_home=book/$1
+    [ -s "$b_home/request" ] || return 0
+    if [ -e "$b_home/committed" ] || [ -e "$b_home/released" ]; then return; fi
+    if [ -s "$b_home/job" ]; then
+        if [ "$2" -le "$(date +%s)" ]; then echo late; return; fi
+        b_keep "jobs/$(cat "$b_home/job")/spec" "$4"
+    fi
+    b_keep "$b_home/committed" "$3"
+    rm -f "$b_home/until"
+}
+
+# b_keep FILE TEXT: write it whole or not at all.
+b_keep() {
+    printf '%s' "$2" > "$1.new" && mv "$1.new" "$1" || b_fail "cannot write $1: is the disk full?"
+}
+
 # b_release NAME: see b_reserve.
 b_release() {
     mkdir -p "book/$1" && : > "book/$1/released" || b_fail "cannot write book/$1: is the disk full?"
@@ -71,7 +94,7 @@ b_expire() {
     b_sweep
 }
 
-# Submit once, whatever happens: b_once NAME RESERVATION NODES SECONDS END AREA SPEC PROGRAM WRAPPER
+# Submit once, whatever happens: b_once NAME RESERVATION NODES SECONDS END AREA SPEC PROGRAM WRAPPER INPUTS
 b_once() {
     b_name=$1 b_inside=$2 b_nodes=$3 b_limit=$4 b_until=$5 b_area=$6
     b_home=jobs/$b_name
@@ -85,6 +108,7 @@ b_once() {
     if ! mkdir "$b_home/asking" 2> /dev/null; then echo busy; return; fi
     trap 'rmdir "$b_home/asking"' EXIT
     printf '%s\n' "$7" > "$b_home/spec" && printf '%s' "$8" > "$b_home/program" && printf '%s' "$9" > "$b_home/wrapper" \
+        && printf '%s' "${10}" > "$b_home/inputs" && printf '%s\n' "$b_inside" > "$b_home/inside" \
         && chmod 700 "$b_home/program" "$b_home/wrapper" || b_fail "cannot write $b_home: is the disk full?"
     # A shell that was killed in between has submitted it, or not: the batch system knows.
     b_id=$(b_find "$b_name") || exit 1
@@ -95,12 +119,14 @@ b_once() {
     printf '%s\n' "$b_id" > "$b_home/id.new" && mv "$b_home/id.new" "$b_home/id"
 }
 
-# A job as its own files tell of it.
+# A job as its own files tell of it, and whether its reservation was released.
 b_job() {
     [ -s "jobs/$1/spec" ] || return 0
     printf 'job %s\n' "$1"
-    for b_mark in id started hosts ended cancelled; do
+    for b_mark in id started hosts ended cancelled idle; do
         [ ! -s "jobs/$1/$b_mark" ] || printf '%s %s\n' "$b_mark" "$(cat "jobs/$1/$b_mark")"
     done
+    b_inside=$(cat "jobs/$1/inside" 2> /dev/null)
+    [ -z "$b_inside" ] || [ ! -e "book/$b_inside/released" ] || printf 'released yes\n'
     printf 'spec %s\n' "$(cat "jobs/$1/spec")"
 }

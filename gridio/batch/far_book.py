@@ -49,6 +49,10 @@ class Entry:
     """As the batch system granted it; ``None``: it refused, or has not answered."""
     is_committed: bool = False
     is_released: bool = False
+    job_name: str = ""
+    """Of the job that came with the request; empty: none did."""
+    is_idle: bool = False
+    """That job has given up waiting for what it needs to begin."""
 
     def as_reservation(
         self, kept: BatchReservation | None, *, site: str, owner: str, now: Instant
@@ -71,7 +75,13 @@ class Entry:
             interval=Interval(start, end),
             state=self._state(kept, end, now),
             created_at=self.wish.asked_at,
+            job_id=public_id(site, self.job_name) if self._shows_job else "",
         )
+
+    @property
+    def _shows_job(self) -> bool:
+        """A job that may yet be let go with its hold is nobody's to ask about."""
+        return bool(self.job_name) and (self.is_committed or self.is_idle)
 
     def _state(self, kept: BatchReservation | None, end: Instant, now: Instant) -> ReservationState:
         if self.is_released:
@@ -91,14 +101,16 @@ def to_line(wish: Wish) -> str:
 def read_entries(lines: Iterable[str]) -> dict[str, Entry]:
     """What ``b_entry`` printed, by name."""
     entries: dict[str, Entry] = {}
-    name, marks, granted = "", frozenset[str](), ""
+    name, marks, granted, job_name = "", frozenset[str](), "", ""
     for line in lines:
         kind, _, rest = line.partition(" ")
         if kind == "entry":
             name, *words = rest.split()
-            marks, granted = frozenset(words), ""
+            marks, granted, job_name = frozenset(words), "", ""
         elif kind == "granted":
             granted = rest.strip()
+        elif kind == "job":
+            job_name = rest.strip()
         elif kind == "request" and name:
             wish = _CODEC.decode(Record(kind=_KIND, at=0, body=rest.encode()))
             assert isinstance(wish, Wish), "the codec knows one kind"
@@ -108,5 +120,7 @@ def read_entries(lines: Iterable[str]) -> dict[str, Entry]:
                 granted_start=int(granted) if is_count(granted) else None,
                 is_committed="committed" in marks,
                 is_released="released" in marks,
+                job_name=job_name,
+                is_idle="idle" in marks,
             )
     return entries

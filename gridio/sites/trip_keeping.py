@@ -11,13 +11,20 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 from weakref import WeakValueDictionary
 
 from gridtravel.gridcore.booking.reservations import Acceptor
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError, UnavailableError
-from gridtravel.gridcore.trips.registers import TripRegister, TripRegisters, Voter, check_voter
+from gridtravel.gridcore.trips.registers import (
+    TripRegister,
+    TripRegisters,
+    Voter,
+    check_beside,
+    check_voter,
+)
 from gridtravel.gridcore.trips.trip_consensus import (
     AcceptorAnswer,
     AcceptorState,
@@ -92,6 +99,8 @@ class TripAcceptor:
             register = self.registers.register_for(question.instance)
             check_voter(register, question, voter, site, self._clock.now())
             self._check_room(register, question, voter)
+            for each in question.beside:
+                check_beside(register, question, each)
         except (InputError, NotAuthorisedError, UnavailableError) as fault:
             log.warning(
                 "%s on %s by %s refused: %s", question.phase, question.instance, voter.name, fault
@@ -105,6 +114,8 @@ class TripAcceptor:
         old = self.registers.states.get(question.instance)
         state = old or self._new_state(register, question, voter)
         new, answer = answer_vote(state, question, site)
+        if question.beside:
+            answer = replace(answer, beside=tuple(map(self._known_of, question.beside)))
         await self._record(new if new is not state else None).durable()
         if question.phase is not Phase.LEARN:
             log.info(
@@ -120,6 +131,12 @@ class TripAcceptor:
         return AcceptorAnswer(
             acceptor=site, is_granted=False, promised=answer.promised, vote=answer.vote
         )
+
+    def _known_of(self, question: str) -> AcceptorAnswer:
+        """What there is to learn."""
+        state = self.registers.states.get(question) or AcceptorState(instance=question)
+        learn = VoteQuestion(instance=question, phase=Phase.LEARN)
+        return answer_vote(state, learn, self.registers.site)[1]
 
     def _new_state(
         self, register: TripRegister | None, question: VoteQuestion, voter: Voter

@@ -33,7 +33,7 @@ from gridtravel.gridcore.booking.reservations import (
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.manifests import Manifest
-from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
+from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S, CLOCKS_APART_S
 from gridtravel.gridcore.trips.trip_consensus import Outcome
 from gridtravel.gridio.sites.background import BackgroundTasks
 from gridtravel.gridio.sites.trip_keeping import Proposers
@@ -303,14 +303,16 @@ class TripParticipant:
             return
         missing = ""
         if trip.begin is Begin.TOGETHER and outcome is not None:
-            beside = [each.leg for each in trip.legs if each.start == leg.start]
-            answers = await asyncio.gather(
-                *(find_out(trip.readiness(each), leg.start) for each in beside)
-            )
-            missing = next(
-                (n for n, a in zip(beside, answers, strict=True) if a is not Outcome.COMMIT), ""
-            )
-            if None in answers:
+            beside = {
+                trip.readiness(each.leg): each.leg for each in trip.legs if each.start == leg.start
+            }
+            known = await self._learn_who_is_ready(leg, list(beside))
+            still_open = [each for each in beside if each not in known]
+            answers = await asyncio.gather(*(find_out(each, leg.start) for each in still_open))
+            known |= {n: a for n, a in zip(still_open, answers, strict=True) if a is not None}
+            not_ready = [n for q, n in beside.items() if known.get(q) is not Outcome.COMMIT]
+            missing = next(iter(not_ready), "")
+            if len(known) < len(beside):
                 outcome = None
         if not self._is_still(leg):
             return
@@ -320,6 +322,27 @@ class TripParticipant:
             await self._release(reservation_id, f"leg {missing} was not ready to begin")
         else:
             await book.note_runs(reservation_id)
+
+    async def _learn_who_is_ready(
+        self, leg: Reservation, questions: Sequence[str]
+    ) -> dict[str, Outcome]:
+        """The readiness of the legs that begin with this one, as far as it is known by the start:
+        one message to each acceptor asks for all that are open. What is open then has to be settled
+        one by one.
+        """
+        trip, known = _trip(leg), dict[str, Outcome]()
+        ports = self._ports(trip.acceptors)
+        wait_s = RETRY_FIRST_S
+        fraction = _fraction(f"{self._book.site} {trip.instance}")
+        while self._is_still(leg) and self._clock.now() < leg.start:
+            first, *others = (each for each in questions if each not in known)
+            known |= await TripQuestions(first, ports).learn_with(others)
+            if len(known) == len(questions):
+                break
+            pause_s = wait_s * fraction
+            await self._clock.sleep_until(min(self._clock.now_precise() + pause_s, leg.start))
+            wait_s = BEGIN_RETRY_MAX_S
+        return known
 
     def _say_what_is_ready(self, now: Instant) -> None:
         for reservation_id in list(self._unready):
@@ -389,11 +412,15 @@ class TripParticipant:
         pause_max_s: float = RETRY_MAX_S,
     ) -> Outcome | None:
         """Learn an outcome, or have ``wish`` chosen where none was; ``None``: not before ``until``,
-        or nobody wants to know any more. Before ``settle_from`` it only learns.
+        or nobody wants to know any more. Before ``settle_from`` it only learns. Where others have
+        to settle it, whose clocks may be behind ours, it asks them a little later: they would
+        refuse, and so would the next ones, again and again.
         """
         questions = question
         if isinstance(questions, str):
             questions = self._questions(trip.acceptors, questions)
+        if settle_from and isinstance(questions, OutsidersVoting):
+            settle_from += CLOCKS_APART_S
         wait_s = RETRY_FIRST_S
         fraction = _fraction(f"{self._book.site} {trip.instance}")
         while is_wanted() and self._clock.now() < until:

@@ -12,7 +12,7 @@ for each copy.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from gridtravel.gridcore.errors import GridError
@@ -69,6 +69,23 @@ class TripQuestions:
             return None
         self.manifest = vote.manifest
         return vote.outcome
+
+    async def learn_with(self, others: Sequence[str]) -> dict[str, Outcome]:
+        """The outcomes of this question and of others of the same attempt, as far as what the
+        acceptors say proves them; each acceptor is asked one message. Those of an earlier release
+        say nothing of the others.
+        """
+        question = VoteQuestion(instance=self._question, phase=Phase.LEARN, beside=tuple(others))
+
+        def proven(heard: list[AcceptorAnswer]) -> dict[str, Outcome]:
+            full = [each.beside for each in heard if len(each.beside) == len(others)]
+            answers = {self._question: heard}
+            for place, name in enumerate(others):
+                answers[name] = [each[place] for each in full]
+            outcomes = {name: chosen(each, self._names) for name, each in answers.items()}
+            return {name: each for name, each in outcomes.items() if each is not None}
+
+        return proven(await self._ask(question, lambda heard: len(proven(heard)) > len(others)))
 
     async def settle(self, wish: Outcome) -> Outcome | None:
         """Have the question settled, in favour of ``wish`` where nothing may have been chosen yet.

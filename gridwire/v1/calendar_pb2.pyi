@@ -162,34 +162,38 @@ class Ballot(_message.Message):
     def __init__(self, round: _Optional[int] = ..., proposer: _Optional[str] = ...) -> None: ...
 
 class VoteRequest(_message.Message):
-    __slots__ = ("instance", "phase", "ballot", "outcome", "manifest")
+    __slots__ = ("instance", "phase", "ballot", "outcome", "manifest", "beside")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     BALLOT_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    BESIDE_FIELD_NUMBER: _ClassVar[int]
     instance: str
     phase: VotePhase
     ballot: Ballot
     outcome: TripOutcome
     manifest: _common_pb2.Manifest
-    def __init__(self, instance: _Optional[str] = ..., phase: _Optional[_Union[VotePhase, str]] = ..., ballot: _Optional[_Union[Ballot, _Mapping]] = ..., outcome: _Optional[_Union[TripOutcome, str]] = ..., manifest: _Optional[_Union[_common_pb2.Manifest, _Mapping]] = ...) -> None: ...
+    beside: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, instance: _Optional[str] = ..., phase: _Optional[_Union[VotePhase, str]] = ..., ballot: _Optional[_Union[Ballot, _Mapping]] = ..., outcome: _Optional[_Union[TripOutcome, str]] = ..., manifest: _Optional[_Union[_common_pb2.Manifest, _Mapping]] = ..., beside: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class VoteReply(_message.Message):
-    __slots__ = ("acceptor", "is_granted", "promised", "accepted_ballot", "accepted", "accepted_manifest")
+    __slots__ = ("acceptor", "is_granted", "promised", "accepted_ballot", "accepted", "accepted_manifest", "beside")
     ACCEPTOR_FIELD_NUMBER: _ClassVar[int]
     IS_GRANTED_FIELD_NUMBER: _ClassVar[int]
     PROMISED_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_BALLOT_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    BESIDE_FIELD_NUMBER: _ClassVar[int]
     acceptor: str
     is_granted: bool
     promised: Ballot
     accepted_ballot: Ballot
     accepted: TripOutcome
     accepted_manifest: _common_pb2.Manifest
-    def __init__(self, acceptor: _Optional[str] = ..., is_granted: _Optional[bool] = ..., promised: _Optional[_Union[Ballot, _Mapping]] = ..., accepted_ballot: _Optional[_Union[Ballot, _Mapping]] = ..., accepted: _Optional[_Union[TripOutcome, str]] = ..., accepted_manifest: _Optional[_Union[_common_pb2.Manifest, _Mapping]] = ...) -> None: ...
+    beside: _containers.RepeatedCompositeFieldContainer[VoteReply]
+    def __init__(self, acceptor: _Optional[str] = ..., is_granted: _Optional[bool] = ..., promised: _Optional[_Union[Ballot, _Mapping]] = ..., accepted_ballot: _Optional[_Union[Ballot, _Mapping]] = ..., accepted: _Optional[_Union[TripOutcome, str]] = ..., accepted_manifest: _Optional[_Union[_common_pb2.Manifest, _Mapping]] = ..., beside: _Optional[_Iterable[_Union[VoteReply, _Mapping]]] = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
     __slots__ = ()

@@ -41,7 +41,7 @@ async def test_job_from_queue_to_end(world: BatchWorld, engine: FakeGridEngine) 
     gives them a meaning; a watcher sees its states, a follower every byte from the offset on.
     """
     site = world.connection.site
-    hold = await world.held("r1")
+    hold = await world.booked("r1")
     spec = a_spec(hold.reservation_id, environment=(("A", "é $(id)"), ("B", "")))
     queued = await site.submit(spec)
     assert isinstance(queued, JobView)
@@ -69,7 +69,7 @@ async def test_job_knows_its_reservation(world: BatchWorld, engine: FakeGridEngi
     folder, and what is left there comes home. A user's own GRID_ names are refused.
     """
     site = world.connection.site
-    hold = await world.held("r1")
+    hold = await world.booked("r1")
     await site.put_file(hold.reservation_id, "in/a b", chunks(b"far"), mode=0o644, sha256="")
     script = (
         "#!/bin/sh\n"
@@ -95,7 +95,7 @@ async def test_job_is_never_run_twice(world: BatchWorld, engine: FakeGridEngine)
     """A batch system that starts a job again, as some do when a node is lost, runs an empty
     wrapper.
     """
-    hold = await world.held("r1")
+    hold = await world.booked("r1")
     job = await world.connection.site.submit(
         a_spec(hold.reservation_id, argv=("/bin/sh", "-c", "echo x >> runs"))
     )

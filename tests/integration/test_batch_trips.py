@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -20,12 +21,13 @@ from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.travel_agent.agent import TravelAgent
 from gridtravel.travel_agent.composition import open_travel_agent
 from gridtravel.travel_agent.metajob_file.reader import parse_metajob
-from gridtravel.travel_agent.running.jobs import LegChange
+from gridtravel.travel_agent.running.jobs import SMALL_INPUTS_BYTES, LegChange
 from gridtravel.travel_agent.sites.config import load_grid_config
 from tests.support.batch_worlds import real_system
 from tests.support.fake_gridengine import FakeGridEngine
-from tests.support.grid_world import GridWorld, metajob_text
-from tests.support.gur_runner import Said
+from tests.support.grid_world import SIDE_BY_SIDE, GridWorld, metajob_text, until
+from tests.support.gur_runner import PATIENCE_S, Said
+from tests.support.speed import at_this_speed
 from tests.support.sshd_world import SshUser
 
 pytestmark = pytest.mark.integration
@@ -229,3 +231,150 @@ async def test_real_batch_system(
             fetched = await agent.fetch(trip.trip_id, tmp_path / "results")
             assert "out.txt" in {path.name for path in fetched["cluster-machine"]}
             assert (await agent.status(trip.trip_id)).itinerary.state is TripState.COMPLETED
+
+
+def test_not_ready_in_time(
+    grid: GridWorld, config: Path, engine: FakeGridEngine, tmp_path: Path
+) -> None:
+    """The laptop is lost with a large file to send, and comes back when the others have settled
+    that the leg was not ready: it lets the leg go with its job, which would begin alone.
+    """
+    start = CLOCK.now() + at_this_speed(12)
+    text = wish((start, start + 600), command=("cat", "large"))
+    task = '[[task.stage_in]]\nsource = "large"\ndestination = "large"\n'
+    file, memory = tmp_path / "trip.toml", grid.new_state()
+    file.write_text(text.replace("[[machines]]", task + "[[machines]]", 1))
+    (tmp_path / "large").write_bytes(b"x" * (SMALL_INPUTS_BYTES + 1))
+    more = {"GUR_CONFIG": str(config)}
+    finish = "call gridtravel.travel_agent.running.jobs:LegWork.finish"
+    killed = grid.gur("book", str(file), state=memory, more=more, stop_at=(finish, 1, 9))
+    assert killed.code == -signal.SIGKILL, killed
+    (trip,) = [path.name for path in (memory / "trips").iterdir()]
+    until(lambda: not grid.live("alpha", trip), "alpha has found that a leg is not ready")
+    assert len(engine.state()["jobs"]) == 1
+    resumed = grid.gur("resume", trip, state=memory, more=more)
+    assert "was not ready in time" in resumed.out + resumed.err, resumed
+    assert (engine.names(), engine.state()["jobs"]) == ([], [])
+    status = json.loads(grid.gur("status", trip, "--json", state=memory, more=more).out)
+    assert status["state"] == "FAILED", status
+
+
+QUEUED = ("decided", 1)
+"""Every leg is held, and the cluster's job is queued: COMMIT is not proposed yet."""
+CHOSEN = ("call gridtravel.gridio.batch.batch_calendar:BatchCalendar.commit", 1)
+"""COMMIT is chosen; the cluster does not know."""
+MARKED = ("call gridtravel.travel_agent.booking.holds:say_ready", 1)
+"""The cluster has its mark, and nobody has said that its leg is ready."""
+SAID = ("committed", 2)
+"""The cluster has its mark, and its leg was said to be ready."""
+
+
+def killed_trips(
+    grid: GridWorld, config: Path, folder: Path, steps: list[tuple[str, int]], start: int
+) -> list[tuple[str, Path]]:
+    """Trips of one start whose laptops are killed, each at its step; their ids and memories. Every
+    leg that runs leaves a file of its trip's and its own name.
+    """
+    file = folder / "killed.toml"
+    shares = {"alpha": (1, 1), "cluster": (1, 1)}
+    command = f'echo "$GRID_COMPANIONS" > {folder}/ran.$GRID_TRIP.$GRID_LEG'
+    text = metajob_text(
+        shares,
+        2,
+        earliest=start,
+        latest=start + 60,
+        duration_s=60,
+        command=("sh", "-c", command),
+    )
+    file.write_text(text)
+
+    def book(step: tuple[str, int]) -> tuple[str, Path]:
+        memory = grid.new_state()
+        said = grid.gur(
+            "book",
+            str(file),
+            state=memory,
+            more={"GUR_CONFIG": str(config)},
+            stop_at=(*step, int(signal.SIGKILL)),
+        )
+        assert said.code == -signal.SIGKILL, said
+        (trip,) = [path.name for path in (memory / "trips").iterdir()]
+        return trip, memory
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        return list(pool.map(book, steps))
+
+
+def wait_for(start: int) -> None:
+    """It may be minutes away on a machine with much to do."""
+    patience_s = start - CLOCK.now() + PATIENCE_S
+    until(lambda: CLOCK.now() >= start, "the start has come", patience_s)
+
+
+def legs_that_ran(folder: Path, trip: str) -> list[str]:
+    """By name."""
+    return sorted(path.name.rpartition(".")[2] for path in folder.glob(f"ran.{trip}.*"))
+
+
+@pytest.mark.parametrize("kind", ["gridengine", "slurm"])
+def test_killed_laptops_leave_both_legs_running_or_none(
+    grid: GridWorld, ssh_user: SshUser, tmp_path: Path, kind: str
+) -> None:
+    """Laptops that never come back, beside a real batch system. Killed when the cluster's job is
+    queued, or when COMMIT is chosen and the cluster was not told: nothing runs, and its job ends
+    with the reason. Killed when it was told: both run, and know each other. What is left ``gur
+    resume`` frees.
+    """
+    with real_system(kind) as options:
+        config = machines(grid, ssh_user, tmp_path, options)
+        more = {"GUR_CONFIG": str(config)}
+        start = CLOCK.now() + at_this_speed(12)
+        trips = killed_trips(grid, config, tmp_path, [QUEUED, CHOSEN, SAID], start)
+        *lost, (whole, _) = trips
+        both = ["alpha-machine", "cluster-machine"]
+        wait_for(start)
+        until(lambda: legs_that_ran(tmp_path, whole) == both, "both legs have run")
+        told = (tmp_path / f"ran.{whole}.cluster-machine").read_text()
+        (companion,) = json.loads(told)
+        assert companion["contact"].startswith("127.0.0.1:")
+        jobs = Path(options.folder) / "jobs"
+        until(lambda: len([*jobs.glob("*/idle")]) == len(lost), "the others have given up")
+        until(lambda: not any(grid.live("alpha", trip) for trip, _ in lost), "alpha is free")
+        assert [legs_that_ran(tmp_path, trip) for trip, _ in lost] == [[], []]
+        for trip, memory in lost:
+            status = grid.gur("status", trip, state=memory, more=more)
+            assert "cluster-machine: it ran nothing: its reservation was never" in " ".join(
+                (status.out + status.err).split()
+            )
+            resumed = grid.gur("resume", trip, "--json", state=memory, more=more)
+            assert resumed.code == 0, resumed
+            assert json.loads(resumed.out)["state"] in ("DECLINED", "CANCELLED")
+        assert sorted(path.name for path in tmp_path.glob("ran.*")) == [
+            f"ran.{whole}.{leg}" for leg in both
+        ]
+
+
+@pytest.mark.parametrize("kind", ["gridengine", "slurm"])
+def test_resumed_in_time_both_legs_run(
+    grid: GridWorld, ssh_user: SshUser, tmp_path: Path, kind: str
+) -> None:
+    """Killed when COMMIT is chosen, before the mark or between the mark and the word that the leg
+    is ready, the laptop is back before the start: it sets the mark and says the word, and both
+    legs run once. Cancelled instead, the job is gone from the batch system, and nothing runs.
+    """
+    with real_system(kind) as options:
+        config = machines(grid, ssh_user, tmp_path, options)
+        start = CLOCK.now() + at_this_speed(15)
+        trips = killed_trips(grid, config, tmp_path, [CHOSEN, MARKED, CHOSEN], start)
+        words = ("resume", "resume", "cancel")
+        for (trip, memory), word in zip(trips, words, strict=True):
+            said = grid.gur(word, trip, state=memory, more={"GUR_CONFIG": str(config)})
+            assert said.code == 0, said
+        assert CLOCK.now() < start
+        *whole, (cancelled, _) = trips
+        both = ["alpha-machine", "cluster-machine"]
+        wait_for(start)
+        for trip, _ in whole:
+            until(lambda trip=trip: legs_that_ran(tmp_path, trip) == both, "both have run")  # type: ignore[misc]
+        assert legs_that_ran(tmp_path, cancelled) == []
+        assert len([*(Path(options.folder) / "jobs").glob("*/started")]) == len(whole)

@@ -240,6 +240,32 @@ CASES: Final = (
         answer=AcceptorAnswer(acceptor="gamma", is_granted=True, promised=Ballot(0), vote=None),
     ),
     Case(
+        what="what became of several",
+        verb="vote",
+        words=(
+            VoteQuestion(
+                instance=f"{some.TRIP_ID}/1/ready/a",
+                phase=Phase.LEARN,
+                beside=(f"{some.TRIP_ID}/1/ready/b", f"{some.TRIP_ID}/1/ready/c"),
+            ),
+        ),
+        answer=AcceptorAnswer(
+            acceptor="gamma",
+            is_granted=True,
+            promised=Ballot(0),
+            vote=None,
+            beside=(
+                AcceptorAnswer(
+                    acceptor="gamma",
+                    is_granted=True,
+                    promised=Ballot(2, "beta:run-7"),
+                    vote=Vote(ballot=Ballot(0), outcome=Outcome.COMMIT),
+                ),
+                AcceptorAnswer(acceptor="gamma", is_granted=True, promised=Ballot(0), vote=None),
+            ),
+        ),
+    ),
+    Case(
         what="to have it settled",
         verb="vote",
         words=(

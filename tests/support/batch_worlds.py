@@ -76,6 +76,13 @@ class BatchWorld:
         assert isinstance(answer, Reservation), answer
         return answer
 
+    async def booked(self, request_id: str, **others: Any) -> Reservation:
+        """A reservation that is committed, so that a job in it may begin."""
+        held = await self.held(request_id, **others)
+        answer = await self.connection.calendar.commit(held.reservation_id)
+        assert isinstance(answer, Reservation), answer
+        return answer
+
 
 @asynccontextmanager
 async def fake_world(tmp_path: Path, user: SshUser | None = None) -> AsyncIterator[BatchWorld]:

@@ -87,13 +87,32 @@ class FakeGridEngine:
             for job in state["jobs"]:
                 job["state"] = "r"
 
+    def set_clock(self, now: int, *, when_slept: str = "") -> None:
+        """From here on the clock of the far end and of its nodes stands, and goes on with what is
+        slept; ``when_slept``: what else a shell does then.
+        """
+        clock = self.folder / "clock"
+        clock.write_text(f"{now}\n")
+        programs = {
+            "date": f"cat {clock}",
+            "sleep": f"echo $(($(cat {clock}) + $1)) > {clock}\n{when_slept}",
+        }
+        for name, text in programs.items():
+            (self.bin / name).write_text(f"#!/bin/sh\n{text}\n")
+            (self.bin / name).chmod(0o755)
+
+    @property
+    def clock(self) -> int:
+        """What a clock that was set says now."""
+        return int((self.folder / "clock").read_text())
+
     def run_jobs(self) -> None:
         """Run every job to its end, and forget it."""
         import subprocess
 
         self.start_jobs()
         for job in self.state()["jobs"]:
-            environment = {"PATH": "/usr/bin:/bin", "PE_HOSTFILE": str(self.folder / "hosts")}
+            environment = {"PATH": self.path, "PE_HOSTFILE": str(self.folder / "hosts")}
             (self.folder / "hosts").write_text(f"c1 {job['slots']} all.q@c1 UNDEFINED\n")
             subprocess.run(["/bin/sh", *job["words"]], env=environment, check=False)
         self.change(jobs=[])

@@ -16,13 +16,21 @@ import os
 import signal
 import sys
 import traceback
-from typing import Any
+from typing import Any, Final
 
 from gridtravel.gridio.terminal.text import flush, say
 
+CALL: Final = "call "
+"""A step that is a call: ``call module:name``, before anything of it is done."""
+
 
 def arm(step: str, count: int, number: int) -> None:
-    """Have the signal sent when ``step`` is written to the screen for the ``count``-th time."""
+    """Have the signal sent when ``step`` is written to the screen for the ``count``-th time, or is
+    called (``CALL``).
+    """
+    if step.startswith(CALL):
+        _arm_call(step.removeprefix(CALL), count, number)
+        return
     from gridtravel.travel_agent.news import News
     from gridtravel.travel_agent.output import rendering
 
@@ -38,6 +46,24 @@ def arm(step: str, count: int, number: int) -> None:
         return told(news)
 
     rendering.news_line = tell
+
+
+def _arm_call(path: str, count: int, number: int) -> None:
+    module, _, name = path.partition(":")
+    *owners, last = name.split(".")
+    owner: Any = importlib.import_module(module)
+    for each in owners:
+        owner = getattr(owner, each)
+    called, left = getattr(owner, last), count
+
+    def call(*values: Any, **named: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), number)
+        return called(*values, **named)
+
+    setattr(owner, last, call)
 
 
 def run(command: dict[str, Any]) -> int:

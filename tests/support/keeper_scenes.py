@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,7 +64,10 @@ class FakeAcceptor:
         state, answer = answer_vote(known, question, self.name)
         if state is not known:
             self.states[question.instance] = state
-        return answer
+        beside = [replace(question, instance=each, beside=()) for each in question.beside]
+        return replace(
+            answer, beside=tuple([await FakeAcceptor.vote(self, each) for each in beside])
+        )
 
     async def _settle(self, question: VoteQuestion) -> None:
         assert question.outcome is not None

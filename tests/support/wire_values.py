@@ -109,14 +109,22 @@ vote_questions = st.one_of(
         outcome=st.just(Outcome.COMMIT),
         manifest=manifests,
     ),
-    st.builds(VoteQuestion, instance=ids, phase=st.just(Phase.LEARN)),
+    st.builds(
+        VoteQuestion,
+        instance=ids,
+        phase=st.just(Phase.LEARN),
+        beside=st.lists(ids, max_size=3).map(tuple),
+    ),
 )
-vote_answers = st.builds(
+lone_answers = st.builds(
     AcceptorAnswer,
     acceptor=ids,
     is_granted=st.booleans(),
     promised=ballots,
     vote=st.none() | st.builds(Vote, ballot=ballots, outcome=outcomes, manifest=manifests),
+)
+vote_answers = st.builds(
+    replace, lone_answers, beside=st.lists(lone_answers, max_size=3).map(tuple)
 )
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridio.rpc.refusal_line import LINE_BYTES_MAX, refusal_in, refusal_line
 from gridtravel.gridio.rpc.server.admission import (
+    DESCRIPTORS_EACH,
     DESCRIPTORS_KEPT,
     HANDSHAKE_S,
     Admission,
@@ -168,7 +169,7 @@ def test_limits_fit_into_the_descriptors() -> None:
     full = ConnectionLimits()
     assert full.within(full.descriptors + DESCRIPTORS_KEPT) == full
     few = full.within(1024)
-    assert few.descriptors + DESCRIPTORS_KEPT <= 1024 + 3 * full.administrators
+    assert few.descriptors + DESCRIPTORS_KEPT <= 1024 + DESCRIPTORS_EACH * full.administrators
     assert few.administrators == full.administrators
     limits, note = ConnectionsTable()._within(1024)
     assert limits == few

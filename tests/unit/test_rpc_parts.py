@@ -282,7 +282,7 @@ async def test_unknown_group(tmp_path: Path) -> None:
     )
     door.prepare()
     with pytest.raises(InputError, match="no group"):
-        await door.open()
+        door.open()
     await door.close()
     assert os.listdir(tmp_path) == []
 
@@ -292,7 +292,7 @@ async def test_group_may_connect(tmp_path: Path) -> None:
     group = grp.getgrgid(os.getgid()).gr_name
     door = FrontDoor(local=LocalSocket(path=tmp_path / "s", group=group), admitting=Admitting())
     door.prepare()
-    await door.open()
+    door.open()
     status = os.stat(tmp_path / "s")
     assert (status.st_mode & 0o777, status.st_gid) == (0o660, os.getgid())
     await door.close()

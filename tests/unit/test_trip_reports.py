@@ -158,5 +158,15 @@ def test_a_leg_that_ran_nothing_is_told() -> None:
         assert states == [LegState.FAILED, LegState.COMPLETED]
         assert found.itinerary.state is TripState.FAILED
         assert words in found.last_words
+    given_up = replace(
+        in_book("east", ReservationState.HELD),
+        runs=True,
+        job=replace(
+            job, state=JobState.CANCELLED, started_at=None, reason="its leg was never committed"
+        ),
+    )
+    found = remembered(TripState.HELD, given_up, in_book("west", ReservationState.HELD))
+    assert found.itinerary.legs[0].state is LegState.FAILED
+    assert found.idle == ("east: it ran nothing: its leg was never committed",)
     time_alone = replace(over, runs=False)
     assert report(time_alone, done).itinerary.state is TripState.COMPLETED

@@ -13,7 +13,7 @@ import pytest
 
 from gridtravel.gridcore.booking.reservations import Reservation, TripLeg, TripRef
 from gridtravel.gridcore.callers import Caller, Role
-from gridtravel.gridcore.errors import NotAuthorisedError
+from gridtravel.gridcore.errors import InputError, NotAuthorisedError
 from gridtravel.gridcore.trips.trip_consensus import (
     AcceptorAnswer,
     Ballot,
@@ -193,3 +193,36 @@ async def test_who_is_nobody_in_a_trip_has_no_voice(
         await said(world, question, caller)
     answer = await said(world, LEARN, KENNETH)
     assert (answer.vote, answer.promised) == (None, Ballot(0))
+
+
+async def test_several_questions_of_one_attempt_are_answered_at_once(
+    world: MaintenanceWorld,
+) -> None:
+    """Each as if it were asked alone; about another attempt, or a leg that there is not, a site
+    says nothing.
+    """
+    first, second = (TRIP.readiness(each.leg) for each in TRIP.legs)
+    ready = VoteQuestion(instance=second, phase=Phase.ACCEPT, outcome=Outcome.COMMIT)
+    site = Caller(subject="/O=grid/OU=sites/CN=b", role=Role.SITE, site="b")
+    await said(world, ready, site)
+    both = replace(LEARN, instance=first, beside=(second, TRIP.cancellation))
+    answer = await said(world, both, site)
+    assert answer.vote is None
+    alone = [await said(world, replace(LEARN, instance=each), site) for each in both.beside]
+    assert list(answer.beside) == alone
+    assert alone[0].vote is not None
+    for strange in ("trip-2/1/ready/next", TRIP.readiness("nowhere"), "nothing"):
+        with pytest.raises(InputError):
+            await said(world, replace(LEARN, instance=first, beside=(second, strange)), site)
+
+
+async def test_what_is_told_beside_is_on_the_disk(
+    world: MaintenanceWorld, disk: FailingDisk
+) -> None:
+    """As what is told alone."""
+    question = replace(LEARN, instance=TRIP.cancellation, beside=(TRIP.instance,))
+    disk.is_broken = True
+    both = await asyncio.gather(
+        said(world, FIRST, KENNETH), said(world, question, KENNETH), return_exceptions=True
+    )
+    assert [type(each) for each in both] == [JournalFailed, JournalFailed]

@@ -131,7 +131,7 @@ async def change_trip(
     await amending.settle()
     trip = amending.trip()
     itinerary = await LegWork(trip).finish(amending.story.itinerary())
-    await say_ready(trip)
+    await say_ready(trip, trip.log.story.attempt, itinerary.legs)
     return Changed(itinerary=itinerary)
 
 

@@ -242,7 +242,7 @@ class TripAmendment:
             return None
         holds = LegHolds(trip)
         answers = await asyncio.gather(
-            *(holds.commit_leg(leg, is_decided=True, manifest=manifest) for leg in legs)
+            *(holds.commit_leg(leg, attempt, is_decided=True, manifest=manifest) for leg in legs)
         )
         refusals = [each for each in answers if isinstance(each, Decline)]
         if not attempt.acceptors and len(refusals) == len(legs):

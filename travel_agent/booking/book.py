@@ -64,7 +64,7 @@ async def set_out(
             itinerary = await booking.book()
             if itinerary.state is TripState.BOOKED:
                 itinerary = await booking.work.finish(itinerary)
-                await say_ready(trip)
+                await say_ready(trip, log.story.attempt, itinerary.legs)
                 await notify_people(session, trip, TripEvent.BOOKED, itinerary)
         except (OutcomeOpenError, InputsUnsentError):
             raise

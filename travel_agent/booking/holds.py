@@ -17,7 +17,7 @@ from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.trips.itineraries import Leg
 from gridtravel.gridcore.trips.manifests import Manifest
 from gridtravel.gridcore.trips.planning import Plan, PlannedLeg
-from gridtravel.travel_agent.booking.outcome import OutcomeOpenError
+from gridtravel.travel_agent.booking.outcome import OutcomeOpenError, say_ready
 from gridtravel.travel_agent.log.events import AskedLeg, HoldsAsked, HoldsLetGo
 from gridtravel.travel_agent.log.trip_log import Attempt
 from gridtravel.travel_agent.news import News, Step
@@ -122,10 +122,12 @@ class LegHolds:
         await self._trip.log.write(HoldsLetGo(attempt=attempt.number))
 
     async def commit_leg(
-        self, leg: Leg, *, is_decided: bool, manifest: Manifest
+        self, leg: Leg, attempt: Attempt, *, is_decided: bool, manifest: Manifest
     ) -> Reservation | Decline:
         """Commit one leg, trying again until the site answers or the hold must have expired. Where
         acceptors have decided nothing is lost by then: the site asks them itself, until the start.
+        Right after its commit a leg that nobody at its site can speak for is called ready, when
+        it has its files: what happens to this laptop between the two is what can go wrong there.
         """
         calendar = self._trip.destinations[leg.machine].connection.calendar
         give_up_at = min(self._trip.clock.now() + HOLD_TTL_S, leg.start)
@@ -145,6 +147,8 @@ class LegHolds:
                 await self._trip.clock.sleep_until(self._trip.clock.now_precise() + COMMIT_RETRY_S)
                 continue
             if isinstance(answer, Reservation):
+                if answer.job_id and self.work.has_all(leg):
+                    await say_ready(self._trip, attempt, [leg])
                 self._trip.tell(
                     News(step=Step.COMMITTED, place=leg.name, text=answer.reservation_id)
                 )

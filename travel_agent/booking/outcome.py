@@ -8,14 +8,17 @@ not propose it asks an acceptor to settle.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from gridtravel.gridcore.booking.reservations import Begin
 from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridcore.trips.itineraries import Leg
 from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import Outcome
 from gridtravel.gridio.sites.trip_voting import TravellersVoting
 from gridtravel.travel_agent.log.trip_log import Attempt
+from gridtravel.travel_agent.news import News, Step
 from gridtravel.travel_agent.trip_context import TripContext
 
 DECIDE_WITHIN_S: Final = 30.0
@@ -61,17 +64,23 @@ async def call_off(trip: TripContext, attempt: Attempt) -> bool:
     return await _decide(trip, attempt, question, Outcome.COMMIT) is Outcome.COMMIT
 
 
-async def say_ready(trip: TripContext) -> None:
-    """Have the acceptors remember that those legs of a booked trip are ready whose sites have
-    nobody to say so. What they do not hear in time keeps all legs of that start from beginning.
+async def say_ready(trip: TripContext, attempt: Attempt, legs: Sequence[Leg]) -> None:
+    """Have the acceptors remember that legs of a booked trip are ready whose sites have nobody to
+    say so; saying it again changes nothing. When it is too late for that none of their start
+    begins, and they are released, each with its job.
     """
-    attempt = trip.log.story.attempt
     if trip.metajob.begin is not Begin.TOGETHER or not attempt.acceptors:
         return
-    for leg in trip.log.story.legs:
-        if not trip.destinations[leg.machine].has_agent:
-            question = f"{attempt.name(trip.trip_id)}/ready/{leg.name}"
-            await _decide(trip, attempt, question, Outcome.COMMIT)
+    for leg in legs:
+        if trip.destinations[leg.machine].has_agent or trip.clock.now() >= leg.end:
+            continue
+        question = f"{attempt.name(trip.trip_id)}/ready/{leg.name}"
+        if await _decide(trip, attempt, question, Outcome.COMMIT) is Outcome.ABORT:
+            await trip.destinations[leg.machine].connection.calendar.release(
+                leg.reservation_id or ""
+            )
+            text = "it was not ready in time, so that no leg begins: let go"
+            trip.tell(News(step=Step.NOTE, place=leg.name, text=text))
 
 
 async def _decide(

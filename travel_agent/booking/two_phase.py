@@ -123,7 +123,9 @@ class Booking:
             return await self.undo(itinerary, Decline(rule=DeclineRule.CHANGED, message=message))
         outcomes = await asyncio.gather(
             *(
-                self._holds.commit_leg(leg, is_decided=bool(attempt.acceptors), manifest=manifest)
+                self._holds.commit_leg(
+                    leg, attempt, is_decided=bool(attempt.acceptors), manifest=manifest
+                )
                 for leg in itinerary.legs
             )
         )

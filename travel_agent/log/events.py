@@ -97,7 +97,9 @@ class FilesSent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSubmitted:
-    """The task of a leg is queued inside its reservation."""
+    """The task of a leg was queued inside its reservation, in logs of earlier releases: since then
+    it is queued with the hold.
+    """
 
     leg: str
     job_id: str

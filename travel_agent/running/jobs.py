@@ -11,8 +11,7 @@ from typing import Final
 
 from aiostream import stream
 
-from gridtravel.gridcore.booking.reservations import Decline, ReservationState
-from gridtravel.gridcore.errors import ConflictError, InputError, UnavailableError
+from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.jobs.job import Companion, JobSpec, JobState, JobView
 from gridtravel.gridcore.jobs.tasks import TaskSpec
@@ -21,8 +20,7 @@ from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridio.sites.transfers import AT_ONCE
 from gridtravel.travel_agent.local_files import LocalInput, files_of
-from gridtravel.travel_agent.log.events import AskedLeg, FilesSent, JobSubmitted
-from gridtravel.travel_agent.news import News, Step
+from gridtravel.travel_agent.log.events import AskedLeg, FilesSent
 from gridtravel.travel_agent.running.pipeline_inputs import (
     check_stages,
     grant_of,
@@ -86,6 +84,8 @@ class LegWork:
         self._trip = trip
         self._sent: dict[str, set[str]] = {}
         """By reservation that this command has held: the paths that were sent since."""
+        self._complete: set[str] = set()
+        """Reservations to which everything was sent while they were held."""
 
     def task_of(self, leg: Leg) -> TaskSpec | None:
         """What runs at a leg."""
@@ -104,11 +104,9 @@ class LegWork:
             await self._trip.inputs.of(metajob.task_for(machine, name or machine))
 
     async def held_job(self, asked: AskedLeg, legs: Sequence[AskedLeg]) -> HeldJob | None:
-        """What goes with the hold of a leg; ``None``: nothing runs there, or nobody is there who
-        could keep it.
-        """
+        """What goes with the hold of a leg; ``None``: nothing runs there."""
         trip, leg = self._trip, self._trip.wanted_leg(asked)
-        if self.task_of(leg) is None or not trip.destinations[leg.machine].has_agent:
+        if self.task_of(leg) is None:
             return None
         itinerary = Itinerary(
             trip_id=trip.trip_id,
@@ -126,31 +124,37 @@ class LegWork:
         await asyncio.gather(*(self._send_small(leg) for leg in legs))
 
     async def _send_small(self, leg: Leg) -> None:
-        if leg.reservation_id is None or not self._trip.destinations[leg.machine].has_agent:
+        if leg.reservation_id is None:
             return
         inputs = await self._trip.inputs.of(self.task_of(leg))
-        await self._send(leg, small_ones(inputs), is_new=True)
+        small = small_ones(inputs)
+        await self._send(leg, small, is_new=True)
+        if len(small) == len(inputs):
+            self._complete.add(leg.reservation_id)
 
     # -- after the commits -------------------------------------------------------------------------
 
+    def has_all(self, leg: Leg) -> bool:
+        """True when the leg takes nothing along, or this command has sent all of it while the leg
+        was held.
+        """
+        task = self.task_of(leg)
+        return task is None or not task.stage_in or leg.reservation_id in self._complete
+
     async def finish(self, itinerary: Itinerary, *, sent: Collection[str] = ()) -> Itinerary:
-        """Send what is not there yet, at all sites at the same time; queue the jobs of legs whose
-        sites keep none with a hold. The job of a stage whose input the laptop brings to such a site
-        is queued with that (``relay``). ``sent``: reservations to which everything was sent before.
-        The legs come back with their sites' time zones.
+        """Send what is not there yet, at all sites at the same time. ``sent``: reservations to
+        which everything was sent before. The legs come back with their sites' time zones.
         """
 
         async def prepare(leg: Leg) -> Leg:
             leg = await in_its_zone(leg, self._trip.destinations[leg.machine])
-            if self.task_of(leg) is None:
-                return leg
             if leg.reservation_id not in sent:
                 await self._send_rest(leg)
-            return await self._queue(leg, itinerary)
+            return leg
 
         legs = await asyncio.gather(*(prepare(leg) for leg in itinerary.legs))
-        queued = replace(itinerary, legs=tuple(legs))
-        return with_inputs(self._trip.metajob, queued, self._trip.destinations)
+        finished = replace(itinerary, legs=tuple(legs))
+        return with_inputs(self._trip.metajob, finished, self._trip.destinations)
 
     async def send_rest(self, itinerary: Itinerary, *, sent: Collection[str]) -> None:
         """Send what jobs that are queued still wait for."""
@@ -183,20 +187,6 @@ class LegWork:
             ) from fault
         await self._trip.log.write(FilesSent(leg=leg.name, reservation_id=area))
 
-    async def _queue(self, leg: Leg, itinerary: Itinerary) -> Leg:
-        """Queue the job of a leg whose site has none of it from the hold."""
-        if leg.job_id is not None or self.is_relayed(leg, itinerary):
-            return leg
-        try:
-            view = await self.submit(leg, itinerary)
-        except ConflictError:
-            # A stage of a pipeline, or a whole trip, may be over before the laptop comes back.
-            if not await self._is_over(leg):
-                raise
-            return leg
-        await self._trip.log.write(JobSubmitted(leg=leg.name, job_id=view.job_id))
-        return replace(leg, job_id=view.job_id)
-
     async def _send(self, leg: Leg, inputs: Sequence[LocalInput], *, is_new: bool) -> None:
         area = leg.reservation_id or ""
         known = {each.status.path: each.status for each in inputs}
@@ -211,29 +201,11 @@ class LegWork:
         )
         self._sent.setdefault(area, set()).update(known)
 
-    def is_relayed(self, leg: Leg, itinerary: Itinerary) -> bool:
-        """True for a stage whose input this laptop has to bring before its job may start."""
-        trip = self._trip
-        return bool(relayed_from(trip.metajob, itinerary, leg, trip.destinations))
-
-    async def submit(self, leg: Leg, itinerary: Itinerary) -> JobView:
-        """Queue the leg's job inside its reservation; the same trip again submits nothing twice."""
-        request_id = f"{itinerary.trip_id}.{leg.name}.job"
-        spec = await self.job_spec(leg, itinerary, request_id=request_id)
-        answer = await self._site(leg).submit(spec)
-        if isinstance(answer, Decline):
-            raise ConflictError(
-                f"{leg.site} does not take the leg's job: {answer.message}",
-                hint="gur amend changes what the trip asks for; gur cancel undoes it",
-            )
-        self._trip.tell(News(step=Step.SUBMITTED, place=leg.name, text=answer.job_id))
-        return answer
-
     async def job_spec(self, leg: Leg, itinerary: Itinerary, *, request_id: str) -> JobSpec:
-        """The leg's job, as the trip is now. A site without an agent waits for no files."""
+        """The leg's job, as the trip is now."""
         metajob, destinations = self._trip.metajob, self._trip.destinations
-        task, has_agent = self.task_of(leg), destinations[leg.machine].has_agent
-        inputs = await self._trip.inputs.of(task) if has_agent else ()
+        task = self.task_of(leg)
+        inputs = await self._trip.inputs.of(task)
         assert task is not None, "the caller asks only for legs with a task"
         companions = tuple(
             Companion(leg=each.name, site=each.site, nodes=each.nodes, contact=each.contact)
@@ -241,7 +213,7 @@ class LegWork:
             if each.name != leg.name
         )
         before, after = neighbours(metajob, itinerary, leg)
-        relayed = relayed_from(metajob, itinerary, leg, destinations) if has_agent else ""
+        relayed = relayed_from(metajob, itinerary, leg, destinations)
         return JobSpec(
             request_id=request_id,
             name=f"{itinerary.name}.{leg.name}"[:128],
@@ -311,17 +283,6 @@ class LegWork:
         )
 
     # -- inside ------------------------------------------------------------------------------------
-
-    async def _is_over(self, leg: Leg) -> bool:
-        """True when the leg's time has gone by, as its site says."""
-        kept = await self._site(leg).reservations(everybody=False)
-        found = next((each for each in kept if each.reservation_id == leg.reservation_id), None)
-        if found is None or found.state is not ReservationState.COMPLETED:
-            return False
-        self._trip.tell(
-            News(step=Step.NOTE, place=leg.name, text="its time is over; it ran nothing")
-        )
-        return True
 
     def _site(self, leg: Leg) -> SitePort:
         return self._trip.destinations[leg.machine].connection.site

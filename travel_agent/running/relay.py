@@ -2,16 +2,15 @@
 
 A site that only this user reaches, by SSH or on this computer, gives its files to nobody else. The
 job of the stage behind it waits at its site until the laptop has said which files came, and they
-are there; at a site without an agent, which waits for nothing, it is queued only then. So nothing
-can start without its input. The price is that the laptop must be there between the two stages:
-``gur watch`` does it as soon as the stage before is over, ``gur resume`` does what can be done now.
-A stage whose time goes by without is a failed one.
+are there. So nothing can start without its input. The price is that the laptop must be there
+between the two stages: ``gur watch`` does it as soon as the stage before is over, ``gur resume``
+does what can be done now. A stage whose time goes by without is a failed one.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from gridtravel.gridcore.errors import NotFoundError, UnavailableError
@@ -26,10 +25,9 @@ from gridtravel.gridio.sites.transfers import (
     some_at_once,
     what_is_there,
 )
-from gridtravel.travel_agent.log.events import JobSubmitted
 from gridtravel.travel_agent.news import News, Step
-from gridtravel.travel_agent.running.jobs import LegChange, LegOutput, LegWork
-from gridtravel.travel_agent.running.pipeline_inputs import stage_of, waits_for
+from gridtravel.travel_agent.running.jobs import LegWork
+from gridtravel.travel_agent.running.pipeline_inputs import relayed_from, stage_of, waits_for
 from gridtravel.travel_agent.trip_context import TripContext
 
 
@@ -40,59 +38,45 @@ class Relay:
     trip: TripContext
     work: LegWork
 
-    async def bring_now(self, itinerary: Itinerary) -> tuple[Itinerary, list[str]]:
-        """Bring every input that is there already (``gur resume``); the trip as it is then, and the
-        stages whose inputs were brought.
+    async def bring_now(self, itinerary: Itinerary) -> list[str]:
+        """Bring every input that is there already (``gur resume``); the stages whose inputs were
+        brought.
         """
         names = []
         for leg in self._pending(itinerary):
-            if leg.job_id is not None and not await self._is_queued(leg):
+            if not await self._is_queued(leg):
                 continue
-            brought = await self._bring(itinerary, leg, may_wait=False)
-            if brought is None:
+            if not await self._bring(itinerary, leg, may_wait=False):
                 break
             names.append(leg.name)
-            itinerary = itinerary.with_leg(brought)
-        return itinerary, names
+        return names
 
-    async def bring_in_time(self, itinerary: Itinerary) -> AsyncIterator[LegOutput | LegChange]:
-        """Bring each input as soon as the stage before has ended, and follow the jobs that are
-        queued with them (``gur watch``); others are followed from the beginning.
-        """
+    async def bring_in_time(self, itinerary: Itinerary) -> None:
+        """Bring each input as soon as the stage before has ended (``gur watch``)."""
         for leg in self._pending(itinerary):
-            if leg.job_id is not None and not await self._is_queued(leg):
+            if not await self._is_queued(leg):
                 continue
-            brought = await self._bring(itinerary, leg, may_wait=True)
-            if brought is None:
+            if not await self._bring(itinerary, leg, may_wait=True):
                 return
-            itinerary = itinerary.with_leg(brought)
-            if leg.job_id is not None:
-                continue
-            async for item in self.work.follow(replace(itinerary, legs=(brought,))):
-                yield item
 
     def _pending(self, itinerary: Itinerary) -> list[Leg]:
         """Stages whose jobs wait for this laptop, or have waited for it, in order."""
+        trip = self.trip
         return [
             leg
             for leg in itinerary.legs
-            if self.work.is_relayed(leg, itinerary) and (leg.job_id is None or self._waits(leg))
+            if leg.job_id is not None
+            and relayed_from(trip.metajob, itinerary, leg, trip.destinations)
         ]
 
-    def _waits(self, leg: Leg) -> bool:
-        """True where a job waits for files by itself."""
-        return self.trip.destinations[leg.machine].has_agent
-
-    async def _bring(self, itinerary: Itinerary, leg: Leg, *, may_wait: bool) -> Leg | None:
-        """Bring the input of ``leg``, and queue its job where it does not wait for that already,
-        when the stage before has ended well.
-
-        ``None``: it has not ended (only without ``may_wait``), or badly, or has no job.
+    async def _bring(self, itinerary: Itinerary, leg: Leg, *, may_wait: bool) -> bool:
+        """Bring the input of ``leg`` when the stage before has ended well. False: it has not ended
+        (only without ``may_wait``), or badly, or has no job.
         """
         before = waits_for(self.trip.metajob, itinerary, leg)
         assert before is not None, "only stages with one before them are pending"
         if before.job_id is None:
-            return None
+            return False
         state = await self._end_of(before, may_wait=may_wait)
         if state is not JobState.COMPLETED:
             why = (
@@ -101,13 +85,9 @@ class Relay:
             self.trip.tell(
                 News(step=Step.NOTE, place=leg.name, text=f"its input is not there: {why}")
             )
-            return None
+            return False
         await self._pass_on(before, leg)
-        if leg.job_id is not None:
-            return leg
-        view = await self.work.submit(leg, itinerary)
-        await self.trip.log.write(JobSubmitted(leg=leg.name, job_id=view.job_id))
-        return replace(leg, job_id=view.job_id)
+        return True
 
     async def _end_of(self, leg: Leg, *, may_wait: bool) -> JobState:
         """Where a leg's job stands, or how it ended."""
@@ -123,8 +103,8 @@ class Relay:
         return view.state is JobState.QUEUED
 
     async def _pass_on(self, before: Leg, leg: Leg) -> None:
-        """Every file that is handed over, from site to site through here; nothing is kept. Where a
-        job waits for them, its site is told before they come what they must be.
+        """Every file that is handed over, from site to site through here; nothing is kept. The
+        site where the job waits for them is told before they come what they must be.
         """
         giver = self.trip.destinations[before.machine].connection.site
         receiver = self.trip.destinations[leg.machine].connection.site
@@ -141,9 +121,7 @@ class Relay:
                     hint="receives must name what the stage before writes",
                 )
             files += handed
-        if leg.job_id is not None:
-            targets = [target for _, target in files]
-            await receiver.name_inputs(own, [_as_input(each) for each in targets])
+        await receiver.name_inputs(own, [_as_input(target) for _, target in files])
         there = await what_is_there(receiver, own)
 
         async def bring(pair: tuple[FileStatus, FileStatus]) -> bool:

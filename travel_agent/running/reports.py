@@ -138,12 +138,15 @@ class LegLook:
 
     @property
     def ran_nothing(self) -> bool:
-        """Its time has gone by, and what was to run has never begun."""
-        is_over = self.reservation is not None and (
-            self.reservation.state is ReservationState.COMPLETED
-        )
-        has_begun = self.job is not None and self.job.state is not JobState.QUEUED
-        return self.runs and is_over and not has_begun
+        """What was to run has never begun, and never will: its time has gone by, or its job has
+        given up before it began, in a reservation that is still there.
+        """
+        if not self.runs or self.reservation is None:
+            return False
+        if self.job is not None and self.job.state is not JobState.QUEUED:
+            is_idle = self.job.state is JobState.CANCELLED and self.job.started_at is None
+            return is_idle and self.reservation.state not in _GONE
+        return self.reservation.state is ReservationState.COMPLETED
 
 
 async def look_at(leg: Leg, destination: Destination, *, runs: bool = False) -> LegLook:
@@ -219,7 +222,11 @@ def report_on(itinerary: Itinerary, looks: Sequence[LegLook]) -> TripReport:
 
 def _nothing_ran(look: LegLook) -> str:
     why = f": {look.job.reason}" if look.job is not None and look.job.reason else ""
-    return f"{look.leg.name}: its time went by, and it ran nothing{why}"
+    is_over = look.reservation is not None and (
+        look.reservation.state is ReservationState.COMPLETED
+    )
+    when = "its time went by, and it" if is_over else "it"
+    return f"{look.leg.name}: {when} ran nothing{why}"
 
 
 def _leg_now(look: LegLook) -> Leg:

@@ -7,7 +7,7 @@ come through here, so it does not matter which of them finds that a trip is over
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -125,8 +125,8 @@ async def attend(
     relay = Relay(trip=trip, work=work)
     reminder = asyncio.create_task(_remind(session, trip))
     try:
-        inputs = relay.bring_in_time(itinerary)
-        rest = _send_rest(trip, work, itinerary)
+        inputs = _silent(relay.bring_in_time(itinerary))
+        rest = _silent(_send_rest(trip, work, itinerary))
         async with stream.merge(work.follow(itinerary), inputs, rest).stream() as merged:
             async for item in merged:
                 yield item
@@ -137,17 +137,20 @@ async def attend(
             await reminder
 
 
-async def _send_rest(
-    trip: TripContext, work: LegWork, itinerary: Itinerary
-) -> AsyncIterator[LegOutput | LegChange]:
+async def _silent(doing: Coroutine[object, object, None]) -> AsyncIterator[LegOutput | LegChange]:
+    """What is done beside the streams of a trip, as a stream of nothing."""
+    await doing
+    nothing: tuple[LegOutput, ...] = ()
+    for each in nothing:
+        yield each
+
+
+async def _send_rest(trip: TripContext, work: LegWork, itinerary: Itinerary) -> None:
     """Send what a job still waits for; what cannot be sent is told, and ends nothing."""
     try:
         await work.send_rest(itinerary, sent=trip.log.story.staged)
     except GridError as fault:
         trip.tell(News(step=Step.NOTE, text=str(fault)))
-    nothing: tuple[LegOutput, ...] = ()
-    for each in nothing:
-        yield each
 
 
 async def _remind(session: GridSession, trip: TripContext) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from gridtravel.gridcore.trips.trip_consensus import (
+    BESIDE_MAX,
     ROUNDS_MAX,
     AcceptorAnswer,
     Ballot,
@@ -14,7 +15,7 @@ from gridtravel.gridcore.trips.trip_consensus import (
     Vote,
     VoteQuestion,
 )
-from gridtravel.gridio.rpc.codec.checks import between
+from gridtravel.gridio.rpc.codec.checks import between, items
 from gridtravel.gridio.rpc.codec.reservations import MANIFEST
 from gridtravel.gridio.rpc.codec.table import AS_IS, Absence, Table, nested, numbered
 from gridwire.v1 import calendar_pb2 as pb
@@ -41,7 +42,7 @@ QUESTION: Final = Table(
 _ANSWER: Final = Table(
     AcceptorAnswer,
     pb.VoteReply,
-    apart=["vote"],
+    apart=["vote", "beside"],
     promised=nested(_ballot("promised"), Absence.DEFAULT),
 )
 
@@ -58,10 +59,18 @@ _VOTE: Final = Table(
 def encode_vote_answer(answer: AcceptorAnswer) -> pb.VoteReply:
     """What an acceptor says."""
     vote = {} if answer.vote is None else _VOTE.fields(answer.vote)
-    return pb.VoteReply(**_ANSWER.fields(answer), **vote)
+    beside = [encode_vote_answer(each) for each in answer.beside]
+    return pb.VoteReply(**_ANSWER.fields(answer), **vote, beside=beside)
 
 
 def decode_vote_answer(message: pb.VoteReply) -> AcceptorAnswer:
     """The reverse of ``encode_vote_answer``."""
+    beside = items("beside", message.beside, BESIDE_MAX)
+    return _decode_answer(message, beside=tuple(_decode_answer(each) for each in beside))
+
+
+def _decode_answer(
+    message: pb.VoteReply, beside: tuple[AcceptorAnswer, ...] = ()
+) -> AcceptorAnswer:
     vote = _VOTE.decode(message) if message.HasField("accepted_ballot") else None
-    return _ANSWER.decode(message, vote=vote)
+    return _ANSWER.decode(message, vote=vote, beside=beside)

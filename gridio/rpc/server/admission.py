@@ -19,8 +19,9 @@ from gridtravel.gridcore.errors import InputError
 
 T = TypeVar("T")
 
-DESCRIPTORS_EACH: Final = 3
-"""Of a connection that is let in: the caller's, and both ends of the way to gRPC."""
+DESCRIPTORS_EACH: Final = 2
+"""Of a connection, at most, in the daemon and in the process that carries its bytes: both its ends.
+"""
 DESCRIPTORS_KEPT: Final = 512
 """For everything else in the daemon: journal, files on their way, tasks, other sites."""
 HANDSHAKE_S: Final = 2.0

@@ -2,10 +2,11 @@
 
 gRPC gives no access to a connection before there is a call on it: it can neither ask the kernel
 whose it is (SO_PEERCRED) nor turn it away. So this front door accepts, asks ``admission`` who may
-come in, and passes the bytes on to sockets of the server's own from an end bound to a name of ours;
-gRPC reports that name as the call's peer, and the front door remembers whose it is. TLS and HTTP/2
-go through unread, except for the very first byte at the local socket: it tells a caller who wants
-the site to prove its name (TLS) from one to whom the socket's place is proof enough.
+come in, and connects them, once they have said something, with sockets of the server's own from an
+end bound to a name of ours; gRPC reports that name as the call's peer, and the front door remembers
+whose it is. The bytes are carried by a process beside the daemon (``relay``). TLS and HTTP/2 go
+through unread, except for a look at the very first byte: at the local socket it tells a caller who
+wants the site to prove its name (TLS) from one to whom the socket's place is proof enough.
 
 The server's own sockets lie in a folder of mode 0700. A process that gets there nevertheless (the
 same user, or root) has no name that the front door gave, and proves nothing.
@@ -24,13 +25,13 @@ import tempfile
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, TypeAlias
 
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError, UnavailableError
 from gridtravel.gridio.rpc.refusal_line import refusal_line
 from gridtravel.gridio.rpc.server.admission import Admission, ConnectionLimits, Guest, Refused
 from gridtravel.gridio.rpc.server.local_socket import BACKLOG, LocalSocket, login_of_uid, uid_at
-from gridtravel.gridio.rpc.server.relay import Relay
+from gridtravel.gridio.rpc.server.relay_process import RelayProcess
 
 PLAIN: Final = "b.sock"
 """Local callers who know the server by its socket's place."""
@@ -39,12 +40,20 @@ PROVING: Final = "t.sock"
 NETWORK: Final = "n.sock"
 """Callers from the network: both ends show certificates."""
 
-TLS_FIRST_BYTE: Final = 0x16
+TLS_FIRST_BYTE: Final = b"\x16"
 """Of a TLS connection: the record that opens a handshake. HTTP/2 begins with ``P``."""
+
+UNREAD_BYTES_MAX: Final = 1 << 16
+"""Of a caller that is turned away; who has sent more finds the connection reset."""
+PAUSE_S: Final = 1.0
+"""Before the next try to accept, where the system has no room."""
 
 FOLDER_PREFIX: Final = "grid-door-"
 PORT_MAX: Final = 65_535
 REFUSALS_LOGGED_EVERY_S: Final = 10.0
+
+_Admit: TypeAlias = Callable[[socket.socket, Any], None]
+"""Lets a connection in, or turns it away; with its name as ``accept`` gives it."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,28 +69,14 @@ class Admitting:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Visit:
-    """A connection on its way through."""
+    """A connection that was let in."""
 
     guest: Guest
-    relay: Relay
+    number: int
     address: str
     """For logs."""
-    name: str = ""
-    """Of our end of its connection to gRPC, once there is one."""
-
-
-class _Entrance(asyncio.Protocol):
-    """A connection of which nobody knows yet whether it is let in."""
-
-    def __init__(self, admit: Callable[[asyncio.Transport], asyncio.Protocol | None]) -> None:
-        self._admit = admit
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        accepted = cast(asyncio.Transport, transport)
-        protocol = self._admit(accepted)
-        if protocol is not None:
-            accepted.set_protocol(protocol)
-            protocol.connection_made(accepted)
+    silent: socket.socket | None
+    """The caller's end while it has not said anything; then the relay has it."""
 
 
 class FrontDoor:
@@ -107,15 +102,13 @@ class FrontDoor:
         self._login_of = login_of
         self._admission = Admission(admitting.limits)
         self._folder: Path | None = None
-        self._servers: list[asyncio.Server] = []
+        self._listeners: list[socket.socket] = []
         self._inode: int | None = None
+        self._relay = RelayProcess(self._is_over)
         self._visits: dict[Guest, _Visit] = {}
-        self._named: dict[str, _Visit] = {}
-        """Name of our end of each connection that gRPC has -> what it belongs to."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbered: dict[int, _Visit] = {}
+        """The number is also the name of our end of a connection to gRPC."""
         self._count = 0
-        self._last_gone = asyncio.Event()
-        """Set when nobody is in any more."""
         self._refused = 0
         """Since it was last logged."""
         self._refusals_logged_at = -math.inf
@@ -133,41 +126,38 @@ class FrontDoor:
             self._folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
         return self._folder
 
-    async def open(self) -> None:
+    def open(self) -> None:
         """Accept connections. The gRPC server listens already."""
-        loop = asyncio.get_running_loop()
+        try:
+            self._relay.start()
+        except OSError as fault:
+            raise UnavailableError(f"cannot start the relay: {fault.strerror}") from fault
         if self._address:
             for listener in _network_listeners(self._address):
                 self.port = listener.getsockname()[1]
-                factory = self._from_network
-                server = await loop.create_server(factory, sock=listener, backlog=BACKLOG)
-                self._servers.append(server)
+                self._listeners.append(listener)
+                self._listen(listener, self._admit_from_network)
         if self._local is not None:
             listener = self._local.listen()
             self._inode = self._local.path.stat().st_ino
-            factory = self._from_local
-            server = await loop.create_unix_server(factory, sock=listener, backlog=BACKLOG)
-            self._servers.append(server)
+            self._listeners.append(listener)
+            self._listen(listener, self._admit_local)
 
     def shut(self) -> None:
         """Let nobody in any more; who is in may stay."""
-        for server in self._servers:
-            server.close()
-        self._servers = []
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            loop.remove_reader(listener)
+            listener.close()
+        self._listeners = []
 
     async def close(self) -> None:
         """End every connection, remove the socket and the private folder."""
         self.shut()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         for visit in list(self._visits.values()):
-            visit.relay.close()
-            visit.relay.outer.abort()
-            visit.relay.inner.abort()
-        if self._visits:
-            self._last_gone.clear()
-            await self._last_gone.wait()
+            if visit.silent is not None:
+                self._end(visit)
+        await self._relay.close()
         if self._local is not None:
             with contextlib.suppress(OSError):
                 if self._inode == self._local.path.stat().st_ino:
@@ -183,7 +173,7 @@ class FrontDoor:
         """Whose connection a gRPC peer such as ``unix:/…/7`` is; ``NotAuthorisedError`` when it did
         not come through this door.
         """
-        visit = self._named.get(peer.removeprefix("unix:"))
+        visit = self._visit_at(peer)
         if visit is None:
             raise NotAuthorisedError(
                 "the connection did not come through the front door",
@@ -193,8 +183,13 @@ class FrontDoor:
 
     def address_of(self, peer: str) -> str:
         """Where a gRPC peer comes from, for logs."""
-        visit = self._named.get(peer.removeprefix("unix:"))
+        visit = self._visit_at(peer)
         return peer if visit is None else visit.address
+
+    def _visit_at(self, peer: str) -> _Visit | None:
+        folder, _, number = peer.removeprefix("unix:").rpartition("/")
+        is_ours = folder == str(self._folder) and number.isdecimal()
+        return self._numbered.get(int(number)) if is_ours else None
 
     def login_of(self, guest: Guest) -> str:
         """The login of a local guest who asks something."""
@@ -213,14 +208,28 @@ class FrontDoor:
 
     # -- who comes ---------------------------------------------------------------------------------
 
-    def _from_local(self) -> asyncio.Protocol:
-        return _Entrance(self._admit_local)
+    def _listen(self, listener: socket.socket, admit: _Admit) -> None:
+        if listener.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener, admit)
 
-    def _from_network(self) -> asyncio.Protocol:
-        return _Entrance(self._admit_from_network)
+    def _accept(self, listener: socket.socket, admit: _Admit) -> None:
+        """All who wait, at most so many at a time as may wait."""
+        for _ in range(BACKLOG):
+            try:
+                connection, name = listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as fault:  # no more descriptors, or memory
+                _log.warning("cannot accept", extra={"why": str(fault)})
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(listener)
+                loop.call_later(PAUSE_S, self._listen, listener, admit)
+                return
+            connection.setblocking(False)
+            admit(connection, name)
 
-    def _admit_local(self, transport: asyncio.Transport) -> asyncio.Protocol | None:
-        uid = uid_at(transport.get_extra_info("socket"))
+    def _admit_local(self, connection: socket.socket, _: object) -> None:
+        uid = uid_at(connection)
         try:
             login = self._login_of(uid)
         except NotAuthorisedError:
@@ -229,51 +238,54 @@ class FrontDoor:
         outcome, leaves = self._admission.admit_local(
             uid, login=login, is_admin=is_admin, now=asyncio.get_running_loop().time()
         )
-        return self._let_in(transport, outcome, leaves, "local")
+        self._let_in(connection, outcome, leaves, "local")
 
-    def _admit_from_network(self, transport: asyncio.Transport) -> asyncio.Protocol | None:
-        name = transport.get_extra_info("peername")
-        if not name:
-            transport.abort()
-            return None
+    def _admit_from_network(self, connection: socket.socket, name: tuple[Any, ...]) -> None:
         host, port = name[0], name[1]
         outcome, leaves = self._admission.admit_from(host, asyncio.get_running_loop().time())
         address = f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
-        return self._let_in(transport, outcome, leaves, address)
+        # What the relay passes on must not wait to be joined by more.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._let_in(connection, outcome, leaves, address)
 
     def _let_in(
         self,
-        transport: asyncio.Transport,
+        connection: socket.socket,
         outcome: Guest | Refused,
         leaves: Guest | None,
         address: str,
-    ) -> asyncio.Protocol | None:
-        """The protocol that takes the connection over; ``None``: it was turned away."""
+    ) -> None:
         if leaves is not None:
-            self._visits[leaves].relay.close()
+            self._end(self._visits[leaves])
         if isinstance(outcome, Refused):
             self._log_refusal(outcome, address)
-            transport.write(refusal_line(outcome.reason, outcome.next_step))
-            transport.close()
-            return None
-        guest = outcome
-        relay = Relay(lambda first: self._lead(visit, first), lambda: self._gone(visit))
-        visit = self._visits[guest] = _Visit(guest=guest, relay=relay, address=address)
-        asyncio.get_running_loop().call_later(self._limits.silence_s, self._check, visit)
-        return relay.outer
+            _hang_up(connection, refusal_line(outcome.reason, outcome.next_step))
+            return
+        self._count += 1
+        visit = _Visit(guest=outcome, number=self._count, address=address, silent=connection)
+        self._visits[visit.guest] = self._numbered[visit.number] = visit
+        loop = asyncio.get_running_loop()
+        loop.add_reader(connection, self._lead, visit)
+        loop.call_later(self._limits.silence_s, self._check, visit)
 
     def _check(self, visit: _Visit) -> None:
         """Long after its beginning, a connection must have asked something."""
-        if not visit.guest.has_asked and not visit.relay.is_over:
+        if not visit.guest.has_asked and visit.guest in self._visits:
             _log.info("connection asked nothing", extra={"peer": visit.address})
-            visit.relay.close()
+            self._end(visit)
 
-    def _gone(self, visit: _Visit) -> None:
-        self._visits.pop(visit.guest, None)
-        self._named.pop(visit.name, None)
+    def _end(self, visit: _Visit) -> None:
+        if visit.silent is None:
+            self._relay.end(visit.number)
+        else:
+            asyncio.get_running_loop().remove_reader(visit.silent)
+            _hang_up(visit.silent)
+            self._is_over(visit.number)
+
+    def _is_over(self, number: int) -> None:
+        visit = self._numbered.pop(number)
+        del self._visits[visit.guest]
         self._admission.gone(visit.guest)
-        if not self._visits:
-            self._last_gone.set()
 
     def _log_refusal(self, refused: Refused, address: str) -> None:
         """Somebody who asks without end must not fill the log."""
@@ -288,43 +300,62 @@ class FrontDoor:
 
     # -- the way to gRPC ---------------------------------------------------------------------------
 
-    def _lead(self, visit: _Visit, first: bytes) -> None:
+    def _lead(self, visit: _Visit) -> None:
         """The caller has said something: connect it with the socket of gRPC that is for it."""
-        is_tls = first[0] == TLS_FIRST_BYTE
-        if visit.guest.uid is None:
-            target = NETWORK if is_tls else None
-        elif is_tls:
-            target = PROVING if self._proves_locally else None
-        else:
-            target = PLAIN
-        if target is None:
-            visit.relay.close()
+        assert visit.silent is not None, "it is listened to until it has said something"
+        try:
+            first = visit.silent.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
             return
-        task = asyncio.get_running_loop().create_task(self._connect(visit, target))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _connect(self, visit: _Visit, target: str) -> None:
-        assert self._folder is not None, "prepare() comes first"
-        self._count += 1
-        name = str(self._folder / str(self._count))
+        except OSError:
+            first = b""
+        target = self._target(visit.guest, first)
+        if target is None:
+            self._end(visit)
+            return
+        asyncio.get_running_loop().remove_reader(visit.silent)
         inner = socket.socket(socket.AF_UNIX)
         try:
             inner.setblocking(False)
-            inner.bind(name)
-            visit.name = name
-            self._named[name] = visit
-            loop = asyncio.get_running_loop()
-            await loop.sock_connect(inner, str(self._folder / target))
-            # The kernel keeps the name with the socket; the file has done its work.
-            os.unlink(name)
-            await loop.create_unix_connection(lambda: visit.relay.inner, sock=inner)
+            self._connect(inner, visit.number, target)
+            self._relay.carry(visit.number, visit.silent, inner)
         except OSError as fault:
             _log.warning("no way to the server", extra={"why": str(fault), "peer": visit.address})
             inner.close()
-            visit.relay.close()
+            self._end(visit)
             return
-        visit.relay.join()
+        visit.silent = None
+
+    def _target(self, guest: Guest, first: bytes) -> str | None:
+        """Where a caller belongs who begins with this byte."""
+        is_tls = first[:1] == TLS_FIRST_BYTE
+        if not first:
+            return None
+        if guest.uid is None:
+            return NETWORK if is_tls else None
+        if is_tls:
+            return PROVING if self._proves_locally else None
+        return PLAIN
+
+    def _connect(self, inner: socket.socket, number: int, target: str) -> None:
+        assert self._folder is not None, "prepare() comes first"
+        name = self._folder / str(number)
+        inner.bind(str(name))
+        try:
+            inner.connect(str(self._folder / target))
+        finally:
+            # The kernel keeps the name with the socket; the file has done its work.
+            name.unlink()
+
+
+def _hang_up(connection: socket.socket, last_words: bytes = b"") -> None:
+    """What the caller has said already is read, because the kernel would end a connection with
+    unread bytes by a reset, which can overtake the last words.
+    """
+    with contextlib.suppress(OSError):
+        connection.send(last_words)
+        connection.recv(UNREAD_BYTES_MAX)
+    connection.close()
 
 
 def _network_listeners(address: str) -> list[socket.socket]:

@@ -181,7 +181,7 @@ class GridServer:
             server.add_secure_port(f"unix:{folder / NETWORK}", mutual)
             server.add_secure_port(f"unix:{folder / PROVING}", grpc.ssl_server_credentials(pair))
         await server.start()
-        await door.open()
+        door.open()
         self._port = door.port
 
     async def _close(self, server: grpc.aio.Server, *, grace_s: float) -> None:
