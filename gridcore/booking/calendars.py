@@ -23,6 +23,7 @@ from gridtravel.gridcore.booking.calendar_events import (
     ReservationGranted,
     ReservationMoved,
 )
+from gridtravel.gridcore.booking.quotes import GIVES_NONE, refuse_quote
 from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
@@ -318,13 +319,10 @@ class Calendar(CalendarBook):
         """
         if quote is None and not request.quote:
             return None
-        why = "this site gives none"
+        why = GIVES_NONE
         if quote is not None:
             why = quote.why_not(request, site=self.site, owner=owner, now=now)
-        if not why:
-            return None
-        message = f"{self.site}: the quote does not hold: {why}; ask again what it costs"
-        return Decline(rule=DeclineRule.QUOTE, message=message, site=self.site)
+        return refuse_quote(self.site, why) if why else None
 
     def _refuse_replacing(self, request: ReservationRequest, by: str | None) -> Decline | None:
         if request.replaces is None:

@@ -43,8 +43,9 @@ def find(
     """All starts for ``request`` in ``availability``, or a ``Decline``.
 
     ``lead_s``: nothing may start sooner than ``now + lead_s``. ``quote``: holds for the request,
-    which then has what was quoted, at that price, or nothing.
+    which then has what was quoted, at that price, or nothing. ``Decline.earliest`` is without it.
     """
+    asked = request
     classes = _fitting_classes(book, request, quote)
     if quote is not None:
         request = quote.narrowed(request)
@@ -62,7 +63,7 @@ def find(
     return Decline(
         rule=rule,
         message=f"{book.site}: {message}",
-        earliest=_earliest(book, classes, request, soonest, horizon, availability, quote),
+        earliest=_earliest(book, asked, now + lead_s, horizon, availability),
         nodes_now=max((_nodes_paid(offer, request) for offer in smaller), default=0),
         site=book.site,
     )
@@ -311,19 +312,18 @@ def _bounded(book: CalendarBook, offers: list[Offer], known_until: Instant) -> A
 
 def _earliest(
     book: CalendarBook,
-    classes: list[ResourceClass],
     request: ReservationRequest,
     soonest: Instant,
     horizon: Instant,
     availability: Mapping[str, AvailabilityProfile],
-    quote: Quote | None,
 ) -> Instant | None:
     """Earliest start for ``nodes_min`` nodes that the budget pays for, never before the one asked
     for, whatever the window's end.
     """
     found = []
     budget, nodes, length_s = request.budget_millicredits, request.nodes_min, request.duration_s
-    for each in classes:
+    soonest = max(soonest, request.earliest_start)
+    for each in _fitting_classes(book, request, None):
         room = availability[each.name]
         start = room.earliest_fit(nodes, length_s, soonest, horizon)
         if start is not None and budget is not None:
@@ -332,9 +332,7 @@ def _earliest(
                 (
                     first
                     for *run, _ in runs
-                    for first, _, unit in _priced(
-                        book, quote, each.name, (run[0], run[1]), length_s
-                    )
+                    for first, _, unit in _priced(book, None, each.name, (run[0], run[1]), length_s)
                     if unit * nodes <= budget
                 ),
                 None,

@@ -12,6 +12,8 @@ from typing import Final
 from gridtravel.gridcore.booking.reservations import (
     DURATION_LIMIT_S,
     NODES_LIMIT,
+    Decline,
+    DeclineRule,
     ReservationRequest,
 )
 from gridtravel.gridcore.errors import InputError
@@ -20,6 +22,14 @@ from gridtravel.gridcore.timing.instants import Instant
 
 UNIT_PRICE_MAX: Final = 2**62
 """Most millicredits for a node and a reservation; what the wire can carry."""
+
+GIVES_NONE: Final = "no quotes are given here"
+
+
+def refuse_quote(site: str, why: str) -> Decline:
+    """The answer of ``site`` to a request whose quote it does not keep to."""
+    message = f"{site}: the quote does not hold: {why}; ask again what it costs"
+    return Decline(rule=DeclineRule.QUOTE, message=message, site=site)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

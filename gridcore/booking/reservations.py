@@ -416,12 +416,13 @@ class DeclineRule(enum.StrEnum):
 
     @property
     def may_pass(self) -> bool:
-        """True when the same request may be granted a moment later: room comes and goes, and a site
-        begins again. Every other rule refuses it again.
+        """True when the same request may be granted a moment later: room comes and goes, a site
+        begins again, and whoever asks again has a new quote. Every other rule refuses it again.
         """
         return self in (
             DeclineRule.NO_ROOM,
             DeclineRule.CHANGED,
+            DeclineRule.QUOTE,
             DeclineRule.TRADE,
             DeclineRule.SUSPENDED,
         )
