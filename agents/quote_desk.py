@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gridtravel.gridcore.timing.instants import Instant
     from gridtravel.gridio.trust.quotes import QuoteSigner
 
-QUOTES_MAX: Final = 512
-"""Most quotes in the answers to one call, which is one answer of offers; those behind have none."""
+QUOTES_MAX: Final = 256
+"""Most quotes in the answers to one call, some 50 ms of signing; offers behind them have none."""
 
 
 class QuoteDesk:
