@@ -63,6 +63,7 @@ MEASURE_APART_S: Final = 0.05
 
 LEG_DOES_NOT_RUN: Final = "its reservation was released before it could start"
 KEPT_SHORT: Final = "its deadline passed before it had the processor time that it was promised"
+STRUCK_DOWN: Final = (EndReason.STOPPED, EndReason.LOST, EndReason.NEVER_RAN)
 RACE_TOO_LATE: Final = "it could no longer end inside the window of its race"
 
 
@@ -408,6 +409,17 @@ class JobRunner:
         is_requeued = on_failed_node is not None and on_failed_node.rule is NodeFailureRule.REQUEUE
         return is_requeued and job_id not in self._cancelled
 
+    def _may_run_still(self, event: TaskEvent) -> bool:
+        """True for a job that is certain not to have run, since this daemon died when it gave the
+        order. Once: a machine that takes up no order is not asked for ever.
+        """
+        job_id = self.jobs.job_of(event.job_id)
+        return (
+            event.reason is EndReason.NEVER_RAN
+            and job_id == event.job_id  # as it was first launched
+            and job_id not in self._cancelled
+        )
+
     async def _requeue(self, job_id: str) -> None:
         """Back into the queue, with the rank it had; a started job whose tasks are gone."""
         now = self._clock.now()
@@ -429,8 +441,8 @@ class JobRunner:
             self.scheduler.part_ended(job_id, event.node_name, self._clock.now_precise())
             self._wake()
         if event.kind.is_final:
-            was_struck_down = event.reason in (EndReason.STOPPED, EndReason.LOST)
-            if self._is_to_run_again(job_id) and was_struck_down:
+            was_struck_down = event.reason in STRUCK_DOWN
+            if (self._is_to_run_again(job_id) and was_struck_down) or self._may_run_still(event):
                 await self._requeue(job_id)
                 await self._forget_task(event)
                 return
@@ -492,7 +504,7 @@ class JobRunner:
 
     def _outcome(self, event: TaskEvent, job_id: str) -> tuple[JobState, str]:
         on_failed_node = self.jobs.on_failed_node.get(job_id)
-        was_struck_down = event.reason in (EndReason.STOPPED, EndReason.LOST)
+        was_struck_down = event.reason in STRUCK_DOWN
         if (
             on_failed_node is not None
             and on_failed_node.rule is NodeFailureRule.CANCEL
@@ -533,8 +545,8 @@ class JobRunner:
         """A reservation was released: its running jobs are stopped, its waiting ones cancelled.
         ``reason``: shown with those that had not run.
         """
-        reservation = self.calendar.get(reservation_id)
-        if reservation.state is ReservationState.COMMITTED:
+        kept = self.calendar.reservations.get(reservation_id)
+        if kept is not None and kept.state is ReservationState.COMMITTED:
             return
         for view in self.jobs.active():
             inside = self.jobs.runs_inside.get(view.job_id, view.spec.reservation_id)
@@ -558,7 +570,8 @@ class JobRunner:
         now, entries = self._clock.now(), self.calendar.reservations
         for job_id, reservation_id in list(self.jobs.runs_inside.items()):
             kept = entries.get(reservation_id)
-            was_released = kept is not None and kept.state is ReservationState.RELEASED
+            # What is not remembered any more has made way for others of its owner's.
+            was_released = kept is None or kept.state is ReservationState.RELEASED
             if was_released and job_id not in self._cancelled:
                 await self.cancel(job_id)
         for job in list(self.scheduler.reservation_jobs.waiting.values()):
@@ -568,7 +581,7 @@ class JobRunner:
             if not is_over or not reservation_id or job.job_id not in self.scheduler.waiting:
                 continue
             kept = entries.get(reservation_id)
-            was_released = kept is not None and kept.state is ReservationState.RELEASED
+            was_released = kept is None or kept.state is ReservationState.RELEASED
             self.scheduler.cancel(job.job_id, now)
             if was_released:
                 await self.over(

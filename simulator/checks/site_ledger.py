@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridtravel.agents.journal.events import (
     CODEC,
+    InputArrived,
     JobAccepted,
     JobOver,
     JobRunning,
@@ -33,6 +34,7 @@ from gridtravel.gridcore.booking.reservations import (
 from gridtravel.gridio.journal.compaction import HISTORY_KIND
 
 if TYPE_CHECKING:
+    from gridtravel.gridcore.jobs.races import Race
     from gridtravel.gridio.journal.contract import Record
     from gridtravel.local_sched.resource_managers.base import Launch
     from gridtravel.simulator.kernel.event_log import EventLog, Timekeeper
@@ -60,6 +62,15 @@ class Promise:
     """When its site let it go in doubt."""
     runs: dict[str, float] = field(default_factory=dict)
     """By attempt: when it was stored that the leg runs in it."""
+    wants: frozenset[str] = frozenset()
+    """Inputs of the job that is bound to it."""
+    arrived: dict[str, float] = field(default_factory=dict)
+    """By input: when it was stored that all of it had come."""
+
+    def is_of(self, liars: frozenset[str]) -> bool:
+        """True for what one of them owns, or has booked as a manager in somebody's name."""
+        reservation = self.reservation
+        return reservation.owner in liars or not liars.isdisjoint(reservation.request.via)
 
     def was(self, state: ReservationState) -> bool:
         """True when it ever was in ``state``."""
@@ -85,6 +96,11 @@ class JobEntry:
     nodes: int
     reservation_id: str = ""
     """Inside which it was submitted."""
+    race: Race | None = None
+    """Of which it is a copy."""
+    accepted_s: float = 0.0
+    running_s: float | None = None
+    """Seconds of the world at which it was stored that it is queued, and that it runs."""
     starting: JobStarting | None = None
     started_s: float | None = None
     over_s: float | None = None
@@ -135,6 +151,9 @@ class SiteLedger:
                 case LegRuns():
                     runs = self.promises[event.reservation_id].runs
                     runs.setdefault(event.instance, self._loop.time())
+                case InputArrived():
+                    arrived = self.promises[event.reservation_id].arrived
+                    arrived.setdefault(event.path, self._loop.time())
                 case JobAccepted():
                     self._accepted(event)
                 case JobStarting():
@@ -142,7 +161,7 @@ class SiteLedger:
                     self.jobs[event.job_id].started_s = self._loop.time()
                     self._check_job_room(event)
                 case JobRunning():
-                    assert event.job_id in self.jobs, "what runs was accepted"
+                    self.jobs[event.job_id].running_s = self._loop.time()
                 case JobOver():
                     self.jobs[event.job_id].over = event
                     self.jobs[event.job_id].over_s = self._loop.time()
@@ -166,8 +185,16 @@ class SiteLedger:
         if any(each.request == key for each in self.jobs.values()):
             self._event_log.broken(TWICE, f"{self.site}: job {key[1]} is queued twice", self.site)
         self.jobs[event.job_id] = JobEntry(
-            event.job_id, key, event.spec.nodes, reservation_id=event.spec.reservation_id
+            event.job_id,
+            key,
+            event.spec.nodes,
+            reservation_id=event.spec.reservation_id,
+            race=event.spec.race,
+            accepted_s=self._loop.time(),
         )
+        promise = self.promises.get(event.spec.reservation_id)
+        if promise is not None and event.came_with_hold:
+            promise.wants = frozenset(each.path for each in event.spec.inputs)
 
     # -- sums --------------------------------------------------------------------------------------
 

@@ -2,8 +2,9 @@
 user is told.
 
 A trip may be torn only where no protocol can help (docs/protocol.md): its leg's start came while
-the site could not hear a majority, by the world's own record of who was gone and cut off, or it was
-cancelled when a leg's time had come. Such trips are counted apart (``excused``), never silently.
+the site could not hear a majority, by the world's own record of who was gone and cut off, or its
+user cancelled it when its legs' time had come. Such trips are counted apart (``excused``), never
+silently. A cancellation explains the legs that ended after it, and no others.
 
 Where somebody lies only the honest are looked at: trips of honest owners, and of these the legs at
 honest sites. A trip whose outcome a lying site keeps is counted apart, whatever became of it.
@@ -19,7 +20,12 @@ from gridtravel.gridcore.booking.reservations import ReservationState, TripRef
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, TripState
 from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
-from gridtravel.simulator.checks.begin_checkers import check_begun, unheard_at_start
+from gridtravel.simulator.checks.begin_checkers import (
+    check_begun,
+    ended_by,
+    unheard_at_start,
+    was_not_ready,
+)
 from gridtravel.simulator.checks.pipeline_checkers import (
     check_order,
     is_a_chain,
@@ -134,8 +140,11 @@ def trips_of(world: CheckedWorld) -> dict[str, TripBooks]:
         if site.name in world.liars:
             continue
         for trip_id, promise in site.ledger.of_trips():
-            if promise.reservation.owner in world.liars:
+            trip = trip_of(promise)
+            if promise.is_of(world.liars):
                 continue
+            if trip.legs and not trip.is_leg_of(site.name):
+                continue  # A part of a manager's leg (``group_checkers``).
             books = trips.setdefault(
                 trip_id, TripBooks(trip_id, stages=stages.get(trip_id, ()), liars=world.liars)
             )
@@ -148,11 +157,9 @@ def check_trips(world: CheckedWorld, *, is_final: bool) -> dict[str, str]:
     be on its way.
     """
     outcomes: dict[str, str] = {}
-    undone: dict[str, bool] = {}
+    undone: dict[str, float] = {}
     for laptop in world.laptops.values():
-        for trip_id, story in laptop.stories().items():
-            was_undone = story.state.is_over and story.attempt.number > 0
-            undone[trip_id] = story.is_undoing or was_undone
+        undone.update(laptop.undone_s())
     for trip_id, books in trips_of(world).items():
         outcome = books.outcome()
         if books.is_kept_by_a_liar:
@@ -161,15 +168,19 @@ def check_trips(world: CheckedWorld, *, is_final: bool) -> dict[str, str]:
         check_order(world, trip_id, books.stages, books.legs, books.lying_stages())
         outcomes[trip_id] = outcome
         if is_final:
-            is_undone = undone.get(trip_id, False)
-            check_begun(world, trip_id, may_not_begin=is_undone or books.has_lying_party)
+            check_begun(
+                world,
+                trip_id,
+                undone_s=undone.get(trip_id),
+                may_be_called_off=books.has_lying_party,
+            )
         elif books.has_lying_party or any(each.withdrawn_s for _, each in books.legs):
             continue  # called off, the other legs end when they ask whether they run
-        if outcome != TORN or (undone.get(trip_id) and not is_final):
+        if outcome != TORN or (trip_id in undone and not is_final):
             continue
         if not is_final and books.without_left_out().outcome() != TORN:
             continue  # a leg that a change left out ends before its start
-        excuse = _excuse(world, books, is_cancelled=undone.get(trip_id, False))
+        excuse = _excuse(world, books, undone.get(trip_id))
         if excuse:
             if is_final:
                 world.event_log.counts[f"torn, excused: {excuse}"] += 1
@@ -187,13 +198,14 @@ def start_s(site: CheckedSite, promise: Promise, at_s: float | None = None) -> f
     return promise.reservation.start - WORLD_BEGIN - site.clock.offset_s(at_s)
 
 
-def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str:
-    """Why a torn trip could not be helped; empty: it could.
+def _excuse(world: CheckedWorld, books: TripBooks, undone_s: float | None) -> str:
+    """Why a torn trip could not be helped; empty: it could. ``undone_s``: when its user, or its
+    laptop, began to undo it.
 
     The newest attempt that any leg was kept with is what was decided. Its other legs are lost, or
     are still as an earlier attempt had them (``stale``), or that left them out.
     """
-    if books.stages and is_cancelled and _had_begun(books):
+    if books.stages and undone_s is not None and _had_begun(books):
         return "cancelled when a stage had begun"
     kept = books.kept()
     newest = max((trip_of(each) for _, each in kept), key=lambda trip: trip.attempt)
@@ -214,14 +226,19 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
         return ""
     if books.stages and lost_by_failure(lost):
         return "a stage failed, and those behind it were let go"
-    if is_cancelled:
-        released = [each.since(ReservationState.RELEASED) or 0.0 for _, each in lost]
+    cancelled = [each for each in lost if ended_by(each[1], undone_s)]
+    if cancelled:
+        lost = [each for each in lost if each not in cancelled]
+        released = [each.since(ReservationState.RELEASED) or 0.0 for _, each in cancelled]
         starts = [start_s(site, each) for site, each in kept]
-        if max(released, default=0.0) >= min(starts) - CANCEL_LEAD_S:
-            return "cancelled when it was starting"
-        if all(_unheard(world, site, each) for site, each in kept):
-            return "cancelled out of reach until its start"
-        return ""
+        excuse = "cancelled when it was starting"
+        if max(released) < min(starts) - CANCEL_LEAD_S:
+            excuse = "cancelled out of reach until its start"
+            if not all(_unheard(world, site, each) for site, each in kept):
+                return ""
+        olds = [stale.get((site.name, trip_of(each).leg)) for site, each in lost]
+        is_helpless = all(_why_lost(world, *leg, old) for leg, old in zip(lost, olds, strict=True))
+        return excuse if is_helpless else ""
     for site, each in lost:
         old = stale.get((site.name, trip_of(each).leg))
         if not _why_lost(world, site, each, old):
@@ -289,6 +306,8 @@ def check_logs(world: CheckedWorld) -> None:
         for trip_id, story in laptop.stories().items():
             books = trips.get(trip_id)
             is_lied_about = books is not None and books.is_kept_by_a_liar
+            if story.copies and (story.state is TripState.BOOKED or story.state.is_over):
+                continue  # it has no legs that are held: see ``race_checkers``
             if story.trip_id and not is_lied_about and not _is_with_liars(world, story.legs):
                 _check_log(world, laptop, story, trips.get(trip_id), told.get(trip_id))
 
@@ -337,8 +356,8 @@ def _check_log(
 
 
 def _did_not_begin(world: CheckedWorld, books: TripBooks) -> bool:
-    """A trip that was booked, and of which no leg began because some site could not be heard: every
-    leg was let go when it should have begun, and one of the sites had a reason.
+    """A trip that was booked, and of which no leg began because some site could not be heard, or a
+    leg was not ready: every leg was let go when it should have begun, and one of them had a reason.
     """
     starts = {each.reservation.start for _, each in books.legs if _was_booked(each)}
     if books.kept() or not starts:
@@ -353,7 +372,10 @@ def _did_not_begin(world: CheckedWorld, books: TripBooks) -> bool:
             return False
         if released_s < start_s(site, each, released_s) - CHECK_BEFORE_S - 1.0:
             return False
-    return any(_unheard(world, site, each) for site, each in books.legs if _was_booked(each))
+    booked = [(site, each) for site, each in books.legs if _was_booked(each)]
+    if not books.stages and any(was_not_ready(site, each) for site, each in booked):
+        return True
+    return any(_unheard(world, site, each) for site, each in booked)
 
 
 def _was_booked(promise: Promise) -> bool:
@@ -367,8 +389,8 @@ def check_told(world: CheckedWorld, itinerary: Itinerary) -> None:
     if itinerary.state is not TripState.BOOKED:
         return
     for leg in itinerary.legs:
-        if leg.site in world.liars:
-            continue
+        if leg.site in world.liars or leg.reservation_id is None:
+            continue  # nobody answers for it, or it is a copy in a race, which holds nothing
         promise = world.sites[leg.site].ledger.promises.get(leg.reservation_id or "")
         if (
             promise is None
@@ -390,6 +412,7 @@ async def check_status(world: LivingWorld) -> None:
         if life is None:
             continue
         agent = laptop.agent(life)
+        races = {trip_id for trip_id, story in laptop.stories().items() if story.copies}
         for told in laptop.told:
             if not told.trip_id:
                 continue
@@ -400,7 +423,8 @@ async def check_status(world: LivingWorld) -> None:
                     SHOWN, f"gur status {told.trip_id}: {first_fault(fault)}", told.trip_id
                 )
                 continue
-            if not _is_with_liars(world, report.itinerary.legs):
+            is_race = told.trip_id in races  # of which no leg is held
+            if not is_race and not _is_with_liars(world, report.itinerary.legs):
                 check_shown(world, told.trip_id, report.itinerary.state)
 
 

@@ -19,11 +19,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from gridtravel.gridcore.trips.itineraries import TripState
-from gridtravel.gridio.journal.contract import JournalDamaged
+from gridtravel.gridio.journal.contract import JournalDamaged, Record
 from gridtravel.gridio.journal.sqlite_file import read_records
 from gridtravel.gridio.system.clock import Clock
+from gridtravel.simulator.checks.checked_world import undo_asked_at
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
+from gridtravel.simulator.processes.diary import DIARY_VARIABLE, WRITER_VARIABLE
 from gridtravel.simulator.processes.live_grid import PASS_S
-from gridtravel.simulator.processes.mortal import FATE_VARIABLE
+from gridtravel.simulator.processes.mortal import FATE_VARIABLE, PID_VARIABLE, Sentence
 from gridtravel.travel_agent.log.events import TripLogEvent
 from gridtravel.travel_agent.log.folders import JOURNAL_FILE
 from gridtravel.travel_agent.log.trip_log import CODEC, TripStory
@@ -61,14 +64,14 @@ class LiveLaptop:
     trip_id: str = ""
     state: TripState | None = None
     """Last thing said by a command that ended well."""
-    told_legs: list[tuple[str, str]] = field(default_factory=list)
+    told_legs: list[tuple[str, str | None]] = field(default_factory=list)
     """(site, reservation) of every leg that its user was ever told is booked."""
     is_lost: bool = False
     is_settled: bool = False
     wants_cancel: bool = False
     shown: TripState | None = None
     """What ``gur status`` showed at the end."""
-    _kept: list[TripLogEvent] | None = None
+    _kept: list[Record] | None = None
 
     @property
     def told(self) -> list[LiveLaptop]:
@@ -80,6 +83,14 @@ class LiveLaptop:
         """Its GUR_STATE."""
         return self.folder / "memory"
 
+    def noting(self, diary: Path, pid_file: Path) -> dict[str, str]:
+        """The environment of a command whose writes are noted, and whose process can be found."""
+        return {
+            DIARY_VARIABLE: str(diary),
+            WRITER_VARIABLE: "laptop",
+            PID_VARIABLE: str(pid_file),
+        }
+
     def find_trip(self) -> str:
         """Its only trip, if its log was begun."""
         for each in sorted(self.memory.glob(f"trips/*/{JOURNAL_FILE}")):
@@ -89,17 +100,21 @@ class LiveLaptop:
     def keep_log(self) -> None:
         """What its trip's log says now is what counts, whatever is written to it later."""
         self._kept = None
-        self._kept = self.events()
+        self._kept = self.records()
 
     def events(self) -> list[TripLogEvent]:
         """Its trip's log."""
+        return [CODEC.decode(record) for record in self.records()]
+
+    def records(self) -> list[Record]:
+        """The same, as it is stored."""
         if self._kept is not None:
             return self._kept
         if not self.find_trip():
             return []
         path = self.memory / "trips" / self.trip_id / JOURNAL_FILE
         try:
-            return [CODEC.decode(record) for record in read_records(path)]
+            return list(read_records(path))
         except JournalDamaged:
             if path.stat().st_size:
                 raise
@@ -111,6 +126,11 @@ class LiveLaptop:
         for event in self.events():
             story.tell(event)
         return {self.trip_id: story} if story.trip_id else {}
+
+    def undone_s(self) -> dict[str, float]:
+        """See ``CheckedLaptop``; its clock is the true one."""
+        asked_at = undo_asked_at(self.records())
+        return {} if asked_at is None else {self.trip_id: float(asked_at - WORLD_BEGIN)}
 
     def hear(self, said: Said) -> None:
         """A command ended; what it said counts when it ended well."""
@@ -217,8 +237,8 @@ class Typist:
         return bool(select.select([self._process.stdout], [], [], 0)[0])
 
 
-def sentenced(laptop: LiveLaptop, stage: str, number: int) -> dict[str, str]:
+def sentenced(laptop: LiveLaptop, sentence: Sentence) -> dict[str, str]:
     """The environment of a command that dies at a write of its log."""
     fate = laptop.folder / "fate"
-    fate.write_text(f"{stage} {number}")
+    fate.write_text(str(sentence))
     return {FATE_VARIABLE: str(fate)}

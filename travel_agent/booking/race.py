@@ -17,6 +17,7 @@ from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, Transport, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridcore.trips.registers import CLOCKS_APART_S
 from gridtravel.gridcore.trips.trip_consensus import majority
 from gridtravel.gridio.sites.trip_voting import RaceVoting, TripQuestions
 from gridtravel.travel_agent.booking.outcome import DECIDE_WITHIN_S, RETRY_S, OutcomeOpenError
@@ -87,6 +88,11 @@ async def resume_race(session: GridSession, log: TripLog, listener: Listener) ->
             done="called every copy off",
             itinerary=itinerary,
         )
+    if story.state is TripState.PLANNED and not story.copies:
+        await log.write(TripEnded(state=TripState.ABSENT.value, message="no copy was asked for"))
+        return Resumed(
+            found="no copy was asked for yet", done="gave it up", itinerary=log.story.itinerary()
+        )
     if story.state is TripState.PLANNED:
         itinerary = await _queue_copies(session.trip_of(log, listener))
         return Resumed(
@@ -100,6 +106,10 @@ async def resume_race(session: GridSession, log: TripLog, listener: Listener) ->
 async def call_off_race(session: GridSession, log: TripLog, listener: Listener) -> Itinerary:
     """Cancel a race: first it is settled that no copy runs, so that a site that cannot be told now
     launches nothing later; then every copy is taken out of its queue, or ended where it runs.
+
+    A site votes on a race whose copy it has met, and on no other. So the sites that keep the
+    outcome are told of the race first, where that is not known: by the copy itself, since a
+    submission that is still on its way would tell them of it later.
     """
     await log.write(UndoAsked(reason=CANCELLED))
     trip, story = session.trip_of(log, listener), log.story
@@ -247,14 +257,38 @@ def _leg(copy: str, job: JobView, destination: Destination) -> Leg:
     )
 
 
+async def _tell_keepers(trip: TripContext) -> None:
+    """Every site that keeps the outcome has met its copy, as far as it can be reached."""
+    story = trip.log.story
+    keepers = {each.site for each in story.race_acceptors}
+    queued = {leg.name for leg in story.legs}
+    untold = [
+        copy
+        for copy in story.copies
+        if copy not in queued and trip.destinations[copy].site in keepers
+    ]
+    answers = await asyncio.gather(
+        *(_submit(trip, copy) for copy in untold), return_exceptions=True
+    )
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, GridError):
+            raise answer
+
+
 async def _settle_that_none_runs(trip: TripContext) -> None:
+    """Return when no copy will ever start: that is settled, or its window is over. A site votes
+    about a race of which a copy has reached it, so one that none has reached is brought its own.
+    """
     race = trip.log.story.race_of(trip.log.story.copies[0])
     ports = {each.site: each.connection.calendar for each in trip.destinations.values()}
     acceptors = {each.site: ports[each.site] for each in race.acceptors}
 
     voting = RaceVoting(race, lambda question: TripQuestions(question, acceptors))
     give_up_at = trip.clock.now_precise() + DECIDE_WITHIN_S
-    while await voting.call_off() is None:
+    while trip.clock.now() <= race.ends_at + CLOCKS_APART_S:
+        await _tell_keepers(trip)
+        if await voting.call_off() is not None:
+            return
         if trip.clock.now_precise() >= give_up_at:
             raise OutcomeOpenError(
                 f"race {race.trip_id} cannot be called off now: too few of its sites answer",
