@@ -46,6 +46,9 @@ SHOWN: Final = "gur status tells the truth"
 CANCEL_LEAD_S: Final = 6.0
 """A cancellation this long before a leg's start reaches it whatever dies (docs/protocol.md)."""
 UNDONE: Final = (TripState.CANCELLED, TripState.DECLINED)
+"""What ``gur status`` may call a trip whose time had come before it was undone."""
+CALLED_OFF: Final = (*UNDONE, TripState.ABSENT)
+"""Over because its laptop let it go. FAILED and COMPLETED are what became of it by itself."""
 ABORTED: Final = "ABSENT"
 WHOLE: Final = "BOOKED"
 TORN: Final = "TORN"
@@ -151,7 +154,7 @@ def check_trips(world: CheckedWorld, *, is_final: bool) -> dict[str, str]:
     undone: dict[str, bool] = {}
     for laptop in world.laptops.values():
         for trip_id, story in laptop.stories().items():
-            was_undone = story.state.is_over and story.attempt.number > 0
+            was_undone = story.state in CALLED_OFF and story.attempt.number > 0
             undone[trip_id] = story.is_undoing or was_undone
     for trip_id, books in trips_of(world).items():
         outcome = books.outcome()
@@ -222,10 +225,14 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
         if all(_unheard(world, site, each) for site, each in kept):
             return "cancelled out of reach until its start"
         return ""
+    let_go = 0
     for site, each in lost:
         old = stale.get((site.name, trip_of(each).leg))
-        if not _why_lost(world, site, each, old):
+        if _why_lost(world, site, each, old):
+            continue
+        if not (books.stages and lost_by_failure([(site, each)])):
             return ""
+        let_go += 1
     left_out = [
         (site, each)
         for site, each in kept
@@ -234,6 +241,8 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
     if left_out:
         is_unheard = all(_unheard(world, site, each) for site, each in left_out)
         return "left out and out of reach" if is_unheard else ""
+    if let_go:
+        return "no majority until a stage's start, and those behind it were let go"
     return "no majority until its start"
 
 

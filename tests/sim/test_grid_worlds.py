@@ -9,6 +9,12 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import pytest
+
+from gridtravel.gridcore.booking.reservations import Reservation
+from gridtravel.gridio.sites.trip_participation import TripParticipant
+from gridtravel.simulator.checks.begin_checkers import TOGETHER
+from gridtravel.simulator.checks.trip_checkers import ATOMIC
 from gridtravel.simulator.cli.torture import run_seed, story_of
 from gridtravel.simulator.grid.exhaustive import (
     LAPTOP,
@@ -160,6 +166,28 @@ def test_a_lid_that_closes_in_the_middle_of_a_booking() -> None:
         for outcome in record.outcomes.values():
             outcomes[outcome] = outcomes.get(outcome, 0) + 1
     assert outcomes["BOOKED"] > 0
+
+
+def test_who_does_not_begin_is_found_when_the_trip_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of three sites lets its leg go at the start, without a reason, and the laptop has looked
+    at the trip when it was over: its log calls it FAILED, which does not mean that its user ended
+    it.
+    """
+    ask = TripParticipant._check
+    over = replace(one_trip(), storm_s=800.0)
+    clean(over)
+
+    async def east_lets_go(self: TripParticipant, leg: Reservation) -> None:
+        if leg.reservation_id.startswith("east."):
+            await self._release(leg.reservation_id, "nobody was here when it should have begun")
+        else:
+            await ask(self, leg)
+
+    monkeypatch.setattr(TripParticipant, "_check", east_lets_go)
+    broken = {each.rule for each in live(over).event_log.violations}
+    assert broken == {ATOMIC, TOGETHER}
 
 
 def test_the_same_seed_gives_the_same_world() -> None:
