@@ -34,6 +34,10 @@ TABLES: Final = ROOT / "tests" / "mutants"
 PROCESSES: Final = 2
 LIMIT_FACTOR, LIMIT_LEAST_S = 5.0, 30.0
 """A mutant may take so much longer than the code as it is; then it counts as noticed."""
+ASLEEP_S, ASLEEP_MOST = 2.0, 6
+"""One that has done nothing for so long waits for what never comes, and takes no processor: the
+next one begins beside it, up to so many together.
+"""
 LIBRARIES: Final = ("cryptography.x509", "grpc.aio", "hypothesis", "pydantic", "pytest", "sqlite3")
 OPERATORS: Final[dict[type[ast.AST], type[Any]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
@@ -170,7 +174,8 @@ class Trial:
 
     def __init__(self, tests: list[str], mutant: Mutant | None, limit_s: float) -> None:
         self.mutant, self._limit_s = mutant, limit_s
-        self.begun = time.monotonic()
+        self.begun = self._worked_at = time.monotonic()
+        self._ticks = 0
         self._process = os.fork()
         if self._process == 0:
             code = 70
@@ -199,6 +204,16 @@ class Trial:
         done, status = os.waitpid(self._process, os.WNOHANG)
         return status == 0 if done else None
 
+    def is_asleep(self) -> bool:
+        """True when none of its threads has worked for ``ASLEEP_S``; one that is only kept from
+        working, because the machine is busy, is not asleep.
+        """
+        stat = Path(f"/proc/{self._process}/stat").read_text().rpartition(")")[2].split()
+        state, ticks = stat[0], int(stat[11]) + int(stat[12])
+        if state != "S" or ticks != self._ticks:
+            self._ticks, self._worked_at = ticks, time.monotonic()
+        return time.monotonic() > self._worked_at + ASLEEP_S
+
 
 def survivors(module: str, tests: list[str]) -> tuple[int, list[Mutant]]:
     """How many mutants of a module there are, and those that no test noticed."""
@@ -211,7 +226,8 @@ def survivors(module: str, tests: list[str]) -> tuple[int, list[Mutant]]:
     waiting, alive, running = mutants_of(module), list[Mutant](), list[Trial]()
     count = len(waiting)
     while waiting or running:
-        while waiting and len(running) < PROCESSES:
+        busy = sum(not trial.is_asleep() for trial in running)
+        if waiting and busy < PROCESSES and len(running) < ASLEEP_MOST:
             running.append(Trial(tests, waiting.pop(0), limit_s))
         time.sleep(0.02)
         for trial in list(running):

@@ -55,6 +55,7 @@ CO_START_LEAD_S: Final = 0.25
 
 
 LEG_DOES_NOT_RUN: Final = "its reservation was released before it could start"
+STRUCK_DOWN: Final = (EndReason.STOPPED, EndReason.LOST, EndReason.NEVER_RAN)
 RACE_TOO_LATE: Final = "it could no longer end inside the window of its race"
 
 
@@ -327,6 +328,17 @@ class JobRunner:
         is_requeued = on_failed_node is not None and on_failed_node.rule is NodeFailureRule.REQUEUE
         return is_requeued and job_id not in self._cancelled
 
+    def _may_run_still(self, event: TaskEvent) -> bool:
+        """True for a job that is certain not to have run, since this daemon died when it gave the
+        order. Once: a machine that takes up no order is not asked for ever.
+        """
+        job_id = self.jobs.job_of(event.job_id)
+        return (
+            event.reason is EndReason.NEVER_RAN
+            and job_id == event.job_id  # as it was first launched
+            and job_id not in self._cancelled
+        )
+
     async def _requeue(self, job_id: str) -> None:
         """Back into the queue, with the rank it had; a started job whose tasks are gone."""
         now = self._clock.now()
@@ -345,8 +357,8 @@ class JobRunner:
             ticket = self._record([JobRunning(job_id=job_id, started_precise=event.actual_start)])
             await ticket.durable()
         if event.kind is not TaskEventKind.STARTED:
-            was_struck_down = event.reason in (EndReason.STOPPED, EndReason.LOST)
-            if self._is_to_run_again(job_id) and was_struck_down:
+            was_struck_down = event.reason in STRUCK_DOWN
+            if (self._is_to_run_again(job_id) and was_struck_down) or self._may_run_still(event):
                 await self._requeue(job_id)
                 await self._forget_task(event)
                 return
@@ -405,7 +417,7 @@ class JobRunner:
 
     def _outcome(self, event: TaskEvent, job_id: str) -> tuple[JobState, str]:
         on_failed_node = self.jobs.on_failed_node.get(job_id)
-        was_struck_down = event.reason in (EndReason.STOPPED, EndReason.LOST)
+        was_struck_down = event.reason in STRUCK_DOWN
         if (
             on_failed_node is not None
             and on_failed_node.rule is NodeFailureRule.CANCEL

@@ -60,11 +60,6 @@ class TripRegister:
     ends_at: Instant
     """Nobody asks later; the register is kept a while longer."""
 
-    @property
-    def is_race(self) -> bool:
-        """True when its questions are which copy of a race runs."""
-        return self.key.endswith("/runs")
-
     def keeps(self, site: str) -> bool:
         """True when ``site`` is one of its acceptors."""
         return any(each.site == site for each in self.acceptors)
@@ -139,14 +134,15 @@ class TripQuestion:
         match text.split("/"):
             case [trip, "runs", copy] if trip and copy:
                 return cls(f"{trip}/runs", QuestionKind.RUN, copy)
+            case [_, "runs", *_]:
+                pass  # a race has no other questions
             case [trip, attempt] if trip and attempt:
                 return cls(text, QuestionKind.OUTCOME)
             case [trip, attempt, "cancel"] if trip and attempt:
                 return cls(f"{trip}/{attempt}", QuestionKind.CANCELLATION)
             case [trip, attempt, "ready", leg] if trip and attempt and leg:
                 return cls(f"{trip}/{attempt}", QuestionKind.READINESS, leg)
-            case _:
-                raise InputError(f"not a question about a trip: {text[:60]!r}")
+        raise InputError(f"not a question about a trip: {text[:60]!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,8 +311,8 @@ class TripRegisters:
             message = f"{self.site}: {wanted.key} was described differently before"
         elif wanted.ends_at > now + horizon_s:
             message = f"{self.site}: the trip ends beyond the {horizon_s} s that are planned here"
-        elif "/" in wanted.trip_id or any("/" in each.leg for each in wanted.legs):
-            message = f"{self.site}: a trip's id and its legs' names have no slash in them"
+        elif wanted.key.count("/") > 1 or any("/" in each.leg for each in wanted.legs):
+            message = f"{self.site}: names of a trip, its attempts and legs have no slash in them"
         if not message:
             return None
         return Decline(rule=DeclineRule.TRIP, message=message, site=self.site)

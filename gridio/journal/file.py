@@ -251,19 +251,21 @@ class _AppendFile:
     # Sequence before the first record of the file, and of the last one stored.
     base: int
     last_sequence: int
+    # What the next frame's checks start from; there is none before there is a head.
+    _crc: int
+    # Sequence after the frames that are not written yet.
+    _pending_sequence: int
 
     def __init__(self, path: Path, size_max_bytes: int | None) -> None:
         self.path = path
         self.epoch, self.base, self.last_sequence = "", 0, 0
         self._size_max_bytes = size_max_bytes
-        self._crc = 0
         # Where the next frame goes; 0: the file has no head yet.
         self._end = 0
         # True once the file's name is as safe as its content.
         self._is_named = False
-        # Frames that are not written yet, with the sequence after them.
+        # Frames that are not written yet.
         self._frames: list[bytes] = []
-        self._pending_sequence = 0
         self._descriptor = self._opened(path)
         try:
             self._read()

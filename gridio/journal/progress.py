@@ -66,7 +66,6 @@ class WriteProgress:
         """Return once ``is_safe``, or raise JournalFailed."""
         if self.is_safe(sequence, sync=sync):
             return
-        self.raise_failure()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._loop = loop

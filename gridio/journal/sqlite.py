@@ -87,8 +87,7 @@ class SqliteJournal:
                 path, new_epoch=lambda: source.new_id("journal"), size_max_bytes=size_max_bytes
             )
             try:
-                self._was_rewound = self._notice_rewinding(source)
-                self._forgotten_most = self._count_forgotten() if self._was_rewound else 0
+                self._forgotten_most = self._notice_rewinding(source)
                 self._room = JournalRoom(path, room_bytes)
                 self._keeper = _KeeperThread(path, has_room=self._room.is_taken)
             except BaseException:
@@ -120,7 +119,7 @@ class SqliteJournal:
     @property
     def was_rewound(self) -> bool:
         """See ``Journal.was_rewound``."""
-        return self._was_rewound
+        return self._forgotten_most > 0
 
     @property
     def forgotten_most(self) -> int:
@@ -195,21 +194,17 @@ class SqliteJournal:
                 hint="restore this file from a copy, or remove it to start with an empty book",
             )
 
-    def _notice_rewinding(self, source: IdSource) -> bool:
+    def _notice_rewinding(self, source: IdSource) -> int:
+        """See ``forgotten_most``; what is known to have lost records gets a new epoch."""
         previous = self._lock.previous
         if previous is None or previous.synced == 0:
-            return False
-        if previous.epoch != self._file.epoch:
-            return True
-        if previous.synced > self._file.last_sequence:
+            return 0
+        if previous.epoch == self._file.epoch:
+            if previous.synced <= self._file.last_sequence:
+                return 0
             self._file.change_epoch(source.new_id("journal"))
-            return True
-        return False
-
-    def _count_forgotten(self) -> int:
-        """Another journal's copy may share nothing with the one that was here."""
-        previous = self._lock.previous
-        return BATCH_RECORDS_MAX + (previous.synced if previous is not None else 0)
+        # Another journal's copy may share nothing with the one that was here.
+        return previous.synced + BATCH_RECORDS_MAX
 
     def _write_until_closed(self) -> None:
         """The writer thread: wait for one entry, take what else is there, store it all, tell the

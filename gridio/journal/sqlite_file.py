@@ -190,8 +190,10 @@ class JournalFile:
         execute("BEGIN IMMEDIATE")
         try:
             if not values:
-                # A commit without a change would not be forced to disk.
-                execute("UPDATE journal SET base = base")
+                # A commit without a change would not be forced to the disk, and to give a row the
+                # values that it has is no change to SQLite.
+                execute("UPDATE journal SET base = base + 1")
+                execute("UPDATE journal SET base = base - 1")
             columns = 5
             step = _ROWS_A_STATEMENT * columns
             for first in range(0, len(values), step):

@@ -269,7 +269,7 @@ class TripParticipant:
 
     async def _check(self, leg: Reservation) -> None:
         """Whether a leg runs. A change of the leg that is still open is settled first: it may be a
-        leg of a later attempt by now.
+        leg of a later attempt by then, and is asked about before its new start.
         """
         book, reservation_id = self._book, leg.reservation_id
         if self._clock.now() >= _late(leg):
@@ -280,9 +280,6 @@ class TripParticipant:
                 break
             self.settle_soon(hold)
             await self._clock.sleep_until(self._clock.now_precise() + RETRY_FIRST_S)
-        now_kept = book.leg(reservation_id)
-        if now_kept is None or now_kept.request.trip != leg.request.trip:
-            return  # in its new form it is asked about before its new start
         trip, until = _trip(leg), _late(leg)
 
         async def find_out(question: str, settle_from: Instant) -> Outcome | None:
@@ -353,11 +350,11 @@ class TripParticipant:
                 and now < _late(leg)
                 and _trip(leg).is_leg_of(self._book.site)  # of a part, the manager says it
             )
-            if leg is None or not is_waited_for:
-                del self._unready[reservation_id]
-            elif self._book.is_ready(reservation_id):
-                del self._unready[reservation_id]
-                # Of this attempt: the leg may just be saying so for the one that a change replaced.
+            if is_waited_for and not self._book.is_ready(reservation_id):
+                continue
+            del self._unready[reservation_id]
+            if leg is not None and is_waited_for:
+                # Of this attempt: it may just be saying so for the one that a change replaced.
                 name = f"ready {_trip(leg).instance} {reservation_id}"
                 self._background.start(name, partial(self._say_ready, leg))
 
@@ -370,8 +367,11 @@ class TripParticipant:
         while self._is_committed(leg.reservation_id) and self._clock.now() < _late(leg):
             if await question.propose_first() or await question.learn():
                 return
-            await self._clock.sleep_until(self._clock.now_precise() + wait_s)
-            wait_s = min(2 * wait_s, RETRY_MAX_S)
+            now = self._clock.now_precise()
+            await self._clock.sleep_until(now + wait_s)
+            # No long pause reaches into the time in which the others ask for it.
+            is_soon = now + 2 * RETRY_MAX_S >= leg.start - CHECK_BEFORE_S
+            wait_s = min(2 * wait_s, BEGIN_RETRY_MAX_S if is_soon else RETRY_MAX_S)
 
     async def _release(self, reservation_id: str, reason: str) -> None:
         if self._is_committed(reservation_id):

@@ -50,7 +50,8 @@ class TaskEventKind(StrEnum):
 
 class EndReason(StrEnum):
     """Why a task is over: by itself, over a limit (``message`` says which), at the end of its time,
-    on demand, or nobody knows.
+    on demand, or nobody knows. ``NEVER_RAN``: whoever ordered it died before anybody took it up,
+    and now nobody can.
     """
 
     EXITED = "exited"
@@ -58,6 +59,7 @@ class EndReason(StrEnum):
     LIMIT = "limit"
     STOPPED = "stopped"
     LOST = "lost"
+    NEVER_RAN = "never-ran"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -326,10 +326,11 @@ class HostResourceManager:
 
     def _settle_lost(self, job_id: str, folder: Path) -> bool:
         """Nobody is alive: make that sure, and write it down. False when a supervisor turned up."""
-        fence = self._folders.fence(folder)
+        fence, reason = self._folders.fence(folder), EndReason.LOST
         if fence is None:
             if not self._folders.take_fence(folder):
                 return False
+            reason = EndReason.NEVER_RAN
             message = "it never ran: its supervisor did not come up"
         elif is_alive(fence):
             return False
@@ -339,7 +340,7 @@ class HostResourceManager:
             swept += group.kill()
             group.remove()
             message = f"its supervisor is gone without a record; {swept} processes killed"
-        self._write_lost(folder, message, once=True)
+        self._write_lost(folder, message, once=True, reason=reason)
         return True
 
     def _give_up(self, job_id: str, fault: Exception) -> TaskEvent | None:
@@ -349,9 +350,11 @@ class HostResourceManager:
         self._write_lost(folder, f"its records are damaged: {fault}", once=False)
         return end_event(job_id, folder)
 
-    def _write_lost(self, folder: Path, message: str, *, once: bool) -> None:
+    def _write_lost(
+        self, folder: Path, message: str, *, once: bool, reason: EndReason = EndReason.LOST
+    ) -> None:
         record: EndRecord = {
-            "reason": EndReason.LOST.value,
+            "reason": reason.value,
             "exit_code": None,
             "signal_number": None,
             "ended_at": self._clock.now_precise(),

@@ -58,6 +58,14 @@ def unheard_at_start(world: CheckedWorld, site: CheckedSite, trip: TripRef, star
     )
 
 
+def was_not_ready(site: CheckedSite, promise: Promise) -> bool:
+    """True when not all inputs of the leg's job had come at its start, by its site's disk: then
+    nobody said that it was ready, and none of its start may begin.
+    """
+    begins_s = start_s(site, promise.reservation.start)
+    return any(promise.arrived.get(path, begins_s) >= begins_s for path in promise.wants)
+
+
 def _check_start(world: CheckedWorld, start: CommonStart, *, may_not_begin: bool) -> None:
     for site, promise in start.begun:
         late_s = start_s(site, start.start) + BEGIN_WITHIN_S + SLACK_S
@@ -77,6 +85,9 @@ def _check_start(world: CheckedWorld, start: CommonStart, *, may_not_begin: bool
     }
     if start.begun and may_not_begin and all(map(_was_ended_at_its_start, start.not_begun)):
         world.event_log.counts["did not begin, alone: ended by its user"] += 1
+        return
+    if not start.begun and any(each and was_not_ready(at, each) for at, each in start.not_begun):
+        world.event_log.counts["did not begin, none: a leg was not ready"] += 1
         return
     # Where some began, each of the others needs its own reason; where none did, one is enough.
     # And none begins beside a leg that was never committed: nobody can have said that it is ready.

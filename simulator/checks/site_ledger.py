@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridtravel.agents.journal.events import (
     CODEC,
+    InputArrived,
     JobAccepted,
     JobOver,
     JobRunning,
@@ -60,6 +61,10 @@ class Promise:
     """When its site let it go in doubt."""
     runs: dict[str, float] = field(default_factory=dict)
     """By attempt: when it was stored that the leg runs in it."""
+    wants: frozenset[str] = frozenset()
+    """Inputs of the job that is bound to it."""
+    arrived: dict[str, float] = field(default_factory=dict)
+    """By input: when it was stored that all of it had come."""
 
     def was(self, state: ReservationState) -> bool:
         """True when it ever was in ``state``."""
@@ -85,6 +90,10 @@ class JobEntry:
     nodes: int
     reservation_id: str = ""
     """Inside which it was submitted."""
+    race: str = ""
+    """The race that it is a copy in; empty: it runs alone."""
+    is_running: bool = False
+    """It was stored that it runs, or ran."""
     starting: JobStarting | None = None
     started_s: float | None = None
     over_s: float | None = None
@@ -135,6 +144,9 @@ class SiteLedger:
                 case LegRuns():
                     runs = self.promises[event.reservation_id].runs
                     runs.setdefault(event.instance, self._loop.time())
+                case InputArrived():
+                    arrived = self.promises[event.reservation_id].arrived
+                    arrived.setdefault(event.path, self._loop.time())
                 case JobAccepted():
                     self._accepted(event)
                 case JobStarting():
@@ -143,6 +155,7 @@ class SiteLedger:
                     self._check_job_room(event)
                 case JobRunning():
                     assert event.job_id in self.jobs, "what runs was accepted"
+                    self.jobs[event.job_id].is_running = True
                 case JobOver():
                     self.jobs[event.job_id].over = event
                     self.jobs[event.job_id].over_s = self._loop.time()
@@ -166,8 +179,15 @@ class SiteLedger:
         if any(each.request == key for each in self.jobs.values()):
             self._event_log.broken(TWICE, f"{self.site}: job {key[1]} is queued twice", self.site)
         self.jobs[event.job_id] = JobEntry(
-            event.job_id, key, event.spec.nodes, reservation_id=event.spec.reservation_id
+            event.job_id,
+            key,
+            event.spec.nodes,
+            reservation_id=event.spec.reservation_id,
+            race=event.spec.race.trip_id if event.spec.race is not None else "",
         )
+        promise = self.promises.get(event.spec.reservation_id)
+        if promise is not None and event.came_with_hold:
+            promise.wants = frozenset(each.path for each in event.spec.inputs)
 
     # -- sums --------------------------------------------------------------------------------------
 

@@ -19,7 +19,11 @@ from gridtravel.gridcore.booking.reservations import ReservationState, TripRef
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, TripState
 from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
-from gridtravel.simulator.checks.begin_checkers import check_begun, unheard_at_start
+from gridtravel.simulator.checks.begin_checkers import (
+    check_begun,
+    unheard_at_start,
+    was_not_ready,
+)
 from gridtravel.simulator.checks.pipeline_checkers import (
     check_order,
     is_a_chain,
@@ -137,8 +141,11 @@ def trips_of(world: CheckedWorld) -> dict[str, TripBooks]:
         if site.name in world.liars:
             continue
         for trip_id, promise in site.ledger.of_trips():
+            trip = trip_of(promise)
             if promise.reservation.owner in world.liars:
                 continue
+            if trip.legs and not trip.is_leg_of(site.name):
+                continue  # A part of a manager's leg (``group_checkers``).
             books = trips.setdefault(
                 trip_id, TripBooks(trip_id, stages=stages.get(trip_id, ()), liars=world.liars)
             )
@@ -298,6 +305,8 @@ def check_logs(world: CheckedWorld) -> None:
         for trip_id, story in laptop.stories().items():
             books = trips.get(trip_id)
             is_lied_about = books is not None and books.is_kept_by_a_liar
+            if story.copies:
+                continue  # A race reserves nothing (``race_checkers``).
             if story.trip_id and not is_lied_about and not _is_with_liars(world, story.legs):
                 _check_log(world, laptop, story, trips.get(trip_id), told.get(trip_id))
 
@@ -346,8 +355,8 @@ def _check_log(
 
 
 def _did_not_begin(world: CheckedWorld, books: TripBooks) -> bool:
-    """A trip that was booked, and of which no leg began because some site could not be heard: every
-    leg was let go when it should have begun, and one of the sites had a reason.
+    """A trip that was booked, and of which no leg began because some site could not be heard, or a
+    leg was not ready: every leg was let go when it should have begun, and one of them had a reason.
     """
     starts = {each.reservation.start for _, each in books.legs if _was_booked(each)}
     if books.kept() or not starts:
@@ -362,7 +371,10 @@ def _did_not_begin(world: CheckedWorld, books: TripBooks) -> bool:
             return False
         if released_s < start_s(site, each, released_s) - CHECK_BEFORE_S - 1.0:
             return False
-    return any(_unheard(world, site, each) for site, each in books.legs if _was_booked(each))
+    booked = [(site, each) for site, each in books.legs if _was_booked(each)]
+    if not books.stages and any(was_not_ready(site, each) for site, each in booked):
+        return True
+    return any(_unheard(world, site, each) for site, each in booked)
 
 
 def _was_booked(promise: Promise) -> bool:

@@ -5,11 +5,14 @@ Exit codes: 0 every promise was kept, 1 one was broken, 2 wrong usage.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.errors import InputError, UnavailableError
 from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridio.cli_frame import JsonOption
 from gridtravel.gridio.terminal.text import print_json, say, say_all, tell, tell_all
@@ -74,12 +77,31 @@ def crashes(
         bool, typer.Option("--steps", help="In pairs too, at every await (tens of thousands).")
     ] = False,
     every: Annotated[int, typer.Option(min=1, help="Only every n-th pair.")] = 1,
+    real: Annotated[
+        bool, typer.Option("--real", help="Real daemons and laptops, killed at every write.")
+    ] = False,
+    trip: Annotated[
+        list[str] | None, typer.Option(help="Of the real trips only this kind; again for more.")
+    ] = None,
+    some: Annotated[
+        int | None, typer.Option(min=1, help="Only so many real crashes of each kind.")
+    ] = None,
+    staged_mb: Annotated[
+        int, typer.Option(min=1, max=10_000, help="What a real co-start stages, in MB a leg.")
+    ] = 32,
+    keep: Annotated[
+        Path | None, typer.Option(help="Copy the journals and logs of real trips there.")
+    ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; default: one a processor.")
+        int | None,
+        typer.Option(min=1, help="Processes, or real grids; default: one a processor."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Crash every party of one trip at every message, write and await, and check every promise."""
+    if real:
+        _crash_real(trip or [], some, staged_mb, keep, workers, as_json=as_json)
+        return
     from gridtravel.gridio.terminal.console import TerminalConsole
     from gridtravel.simulator.cli.torture import BATCH, run_crashes
     from gridtravel.simulator.cli.torture_report import crashes_as_json, crashes_as_table
@@ -101,8 +123,8 @@ def crashes(
         plans += list(in_pairs(points_of(whole, kinds)))[::every]
     tallies: dict[tuple[str, str], Tally] = {}
     with _Progress(len(plans), is_quiet=as_json) as worlds:
-        for some in run_crashes(plans, workers=workers):
-            for key, tally in some.items():
+        for batch in run_crashes(plans, workers=workers):
+            for key, tally in batch.items():
                 tallies.setdefault(key, Tally()).merge(tally)
             worlds.advance(BATCH)
     if as_json:
@@ -113,6 +135,51 @@ def crashes(
     for dead, text in failures[:20]:
         tell(f"{' and '.join(str(each.at) for each in dead)}: {text}")
     if failures:
+        raise typer.Exit(1)
+
+
+def _crash_real(
+    names: Sequence[str],
+    some: int | None,
+    staged_mb: int,
+    keep: Path | None,
+    workers: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Real processes, see ``simulator.processes.crashes``."""
+    from gridtravel.gridio.terminal.console import TerminalConsole
+    from gridtravel.simulator.processes.crash_points import TripKind
+    from gridtravel.simulator.processes.crashes import as_object, as_table, live_all
+    from gridtravel.simulator.processes.live_batch import why_no_slurm
+
+    known = [each.value for each in TripKind]
+    for name in names:
+        if name not in known:
+            raise InputError(f"no such trip: {name[:40]!r}", hint=f"one of {', '.join(known)}")
+    chosen = [TripKind(each) for each in names or known]
+    reason = why_no_slurm() if TripKind.NO_AGENT in chosen else ""
+    if reason and names:
+        raise UnavailableError(reason)
+    if reason:
+        tell(f"NOT LIVED: trips with a site without an agent: {reason}")
+        chosen.remove(TripKind.NO_AGENT)
+    report = live_all(
+        chosen,
+        lanes=workers or os.cpu_count() or 1,
+        staged_bytes=staged_mb * 1_000_000,
+        some=some,
+        keep=keep,
+        tell=(lambda _: None) if as_json else tell,
+    )
+    if as_json:
+        print_json(as_object(report))
+    else:
+        TerminalConsole().print(as_table(report))
+        say(f"trips: {report.trips}; points that never came: {len(report.missed)}")
+        say_all(f"{what}: {count}" for what, count in sorted(report.counts.items()))
+        say_all(report.broken)
+    if report.broken:
         raise typer.Exit(1)
 
 

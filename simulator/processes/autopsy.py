@@ -17,6 +17,9 @@ from gridtravel.agents.journal.events import JobOver, JobRunning, JobStarting
 from gridtravel.gridcore.booking.reservations import ReservationState
 from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.trips.itineraries import Leg
+from gridtravel.simulator.checks.begin_checkers import TOGETHER
+from gridtravel.simulator.checks.group_checkers import check_groups
+from gridtravel.simulator.checks.race_checkers import check_races
 from gridtravel.simulator.checks.site_ledger import (
     ACKNOWLEDGED,
     COMMITTED,
@@ -34,8 +37,10 @@ from gridtravel.simulator.checks.trip_checkers import (
     trips_of,
 )
 from gridtravel.simulator.kernel.event_log import Violation
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
+from gridtravel.simulator.processes.crash_trips import NO_INPUT
 from gridtravel.simulator.processes.found_books import TRIP_NAME, FoundSite, FoundWorld, trips_in
-from gridtravel.travel_agent.log.events import JobSubmitted, TripBooked, TripDecided
+from gridtravel.travel_agent.log.events import JobSubmitted, RaceOpened, TripBooked, TripDecided
 
 if TYPE_CHECKING:
     from gridtravel.simulator.processes.disks import Cut
@@ -45,6 +50,7 @@ OWNED_UP: Final = "a cut journal is owned up to"
 CUT_OFF: Final = "CUT"
 """What became of a trip that is torn because a journal was cut."""
 RESOLVED: Final = "every hold ends"
+FED: Final = "what begins has its input"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +69,12 @@ def examine(world: FoundWorld, cuts: Sequence[Cut], evidence: Path) -> Finding:
     """Every check, on what everybody left."""
     check_trips(world, is_final=True)
     check_logs(world)
+    races = check_races(world)
+    for manager in world.managers:
+        check_groups(world, manager.name, manager.ledger)
     for laptop in world.laptops.values():
         _check_told(world, laptop)
-        if laptop.shown is not None:
+        if laptop.shown is not None and laptop.trip_id not in races:
             check_shown(world, laptop.trip_id, laptop.shown)
         _check_acknowledged(world, laptop)
     for site in world.sites.values():
@@ -81,7 +90,7 @@ def examine(world: FoundWorld, cuts: Sequence[Cut], evidence: Path) -> Finding:
     for violation in world.event_log.violations:
         is_excused = violation.rule != OWNED_UP and touched.intersection(violation.about)
         (excused if is_excused else broken).append(violation)
-    outcomes = {trip_id: books.outcome() for trip_id, books in trips_of(world).items()}
+    outcomes = {trip_id: books.outcome() for trip_id, books in trips_of(world).items()} | races
     for trip_id in touched:
         if outcomes.get(trip_id) == TORN:
             outcomes[trip_id] = CUT_OFF
@@ -89,9 +98,43 @@ def examine(world: FoundWorld, cuts: Sequence[Cut], evidence: Path) -> Finding:
     return Finding(broken, excused, outcomes, doubts)
 
 
+def check_programs(world: FoundWorld, evidence: Path, races: Path) -> None:
+    """Where daemons do nothing but die and come back: a leg of which it was settled that it runs
+    has its program begun, unless its site was away when it should have; what began had all its
+    input; and of a race one program began.
+    """
+    for site in world.sites.values():
+        for trip_id, promise in site.ledger.of_trips():
+            jobs = [
+                each
+                for key, each in site.ledger.jobs.items()
+                if each.reservation_id == promise.reservation.reservation_id
+            ]
+            from_s = promise.reservation.start - WORLD_BEGIN
+            until_s = promise.reservation.end - WORLD_BEGIN
+            is_begun = (evidence / f"{trip_id}.{site.name}").exists()
+            if promise.runs and promise.wants and jobs and not is_begun:
+                if world.was_away(site.name, from_s, until_s):
+                    world.event_log.counts["away when its program should have begun"] += 1
+                    continue
+                text = f"{trip_id} runs at {site.name}, its program never began"
+                world.event_log.broken(TOGETHER, text, trip_id)
+        for job in site.ledger.jobs.values():
+            if job.over is not None and job.over.exit_code == NO_INPUT:
+                text = f"{site.name}: {job.job_id} began without its input"
+                world.event_log.broken(FED, text, job.reservation_id)
+    for laptop in world.laptops.values():
+        began = [each for each in races.glob(f"{laptop.name}.*") for _ in each.read_text().split()]
+        if len(began) > 1:
+            text = f"{laptop.trip_id} ran {len(began)} times"
+            world.event_log.broken(TWICE, text, laptop.trip_id)
+
+
 def _check_told(world: FoundWorld, laptop: LiveLaptop) -> None:
     """Who was told BOOKED: every leg was committed."""
     for site, key in laptop.told_legs:
+        if key is None:
+            continue  # A copy of a race, which waits in a queue.
         promise = world.sites[site].ledger.promises.get(key)
         if promise is None or not promise.was(COMMITTED):
             text = f"{laptop.trip_id} was called booked, {site} has not committed {key}"
@@ -101,12 +144,15 @@ def _check_told(world: FoundWorld, laptop: LiveLaptop) -> None:
 def _check_acknowledged(world: FoundWorld, laptop: LiveLaptop) -> None:
     """What the laptop wrote down as granted stands in the sites' journals."""
     legs: dict[str, Leg] = {}
+    is_race = False
     for event in laptop.events():
+        is_race |= isinstance(event, RaceOpened)
         if isinstance(event, TripDecided | TripBooked):
             legs.update({leg.name: leg for leg in event.legs})
             was = HELD if isinstance(event, TripDecided) else COMMITTED
             for leg in event.legs:
-                _check_was(world, laptop.trip_id, leg, was)
+                if not is_race:  # Its copies wait in queues.
+                    _check_was(world, laptop.trip_id, leg, was)
                 _check_queued(world, laptop.trip_id, leg.site, leg.job_id)
         elif isinstance(event, JobSubmitted):
             _check_queued(world, laptop.trip_id, legs[event.leg].site, event.job_id)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from gridtravel.simulator.kernel.event_log import Violation
     from gridtravel.simulator.processes.autopsy import Finding
-    from gridtravel.simulator.processes.campaign import CampaignRecord
+    from gridtravel.simulator.processes.campaign import Campaign
 
 
 OUTCOMES: Final = ("BOOKED", "CANCELLED", "ABSENT", "TORN", "CUT")
@@ -116,7 +116,7 @@ async def _play(seed: int, rounds: range, keep: Path | None, tell: Callable[[str
             typist.close()
             if keep is not None:
                 shutil.copytree(grid.folder.root, keep, ignore=_no_pipes)
-        return report_on(campaign.record, finding, grid.disk_kind)
+        return report_on(campaign, finding, grid.disk_kind)
 
 
 def look(campaign: Any, ends_at: float, live: Mapping[str, Any]) -> Finding:
@@ -126,10 +126,10 @@ def look(campaign: Any, ends_at: float, live: Mapping[str, Any]) -> Finding:
     from gridtravel.simulator.processes.live_grid import SITES
     from gridtravel.simulator.processes.live_state import compare
 
-    grid, record = campaign.grid, campaign.record
-    laptops = {each.laptop.name: each.laptop for each in record.rounds}
+    grid, happened = campaign.grid, campaign.happened
+    laptops = {each.name: each for each in happened.laptops}
     world = FoundWorld(laptops, ends_at)
-    for rule, text, about in record.broken:
+    for rule, text, about in happened.broken:
         world.event_log.broken(rule, text, about)
     for name, site in grid.sites.items():
         world.add_site(name, SITES[name], site.records(), site.spans)
@@ -138,15 +138,15 @@ def look(campaign: Any, ends_at: float, live: Mapping[str, Any]) -> Finding:
         if found:
             text = f"{name} logs a traceback: {trace[:TRACE_SHOWN]}"
             world.event_log.broken("no defects", text, name)
-    finding = examine(world, record.cuts, grid.evidence)
-    record.counts.update(world.event_log.counts)
+    finding = examine(world, happened.cuts, grid.evidence)
+    happened.counts.update(world.event_log.counts)
     return finding
 
 
-def report_on(record: CampaignRecord, finding: Finding, disk_kind: str) -> Report:
+def report_on(campaign: Campaign, finding: Finding, disk_kind: str) -> Report:
     """Rows by kind of trouble."""
     rows: dict[str, Row] = {}
-    for result in record.rounds:
+    for result in campaign.rounds:
         row = rows.setdefault(result.plan.trouble.value, Row())
         trip_id = result.laptop.trip_id
         row.rounds += 1
@@ -158,10 +158,12 @@ def report_on(record: CampaignRecord, finding: Finding, disk_kind: str) -> Repor
         row.outcomes["CANCELLED" if is_undone else outcome] += 1
         row.doubt_longest_s = max(row.doubt_longest_s, finding.doubt_longest_s.get(trip_id, 0.0))
     cuts: Counter[str] = Counter()
-    for cut in record.cuts:
+    for cut in campaign.happened.cuts:
         kind = "refused to start" if cut.kept is None else "went on with all"
         cuts["lost records, and said so" if cut.lost and cut.is_owned_up else kind] += 1
-    return Report(rows, finding.broken, len(finding.excused), cuts, record.counts, disk_kind)
+    return Report(
+        rows, finding.broken, len(finding.excused), cuts, campaign.happened.counts, disk_kind
+    )
 
 
 def as_object(report: Report) -> dict[str, Any]:

@@ -22,8 +22,9 @@ from gridtravel.gridcore.trips.itineraries import TripState
 from gridtravel.gridio.journal.contract import JournalDamaged
 from gridtravel.gridio.journal.sqlite_file import read_records
 from gridtravel.gridio.system.clock import Clock
+from gridtravel.simulator.processes.diary import DIARY_VARIABLE, WRITER_VARIABLE
 from gridtravel.simulator.processes.live_grid import PASS_S
-from gridtravel.simulator.processes.mortal import FATE_VARIABLE
+from gridtravel.simulator.processes.mortal import FATE_VARIABLE, PID_VARIABLE, Sentence
 from gridtravel.travel_agent.log.events import TripLogEvent
 from gridtravel.travel_agent.log.folders import JOURNAL_FILE
 from gridtravel.travel_agent.log.trip_log import CODEC, TripStory
@@ -61,7 +62,7 @@ class LiveLaptop:
     trip_id: str = ""
     state: TripState | None = None
     """Last thing said by a command that ended well."""
-    told_legs: list[tuple[str, str]] = field(default_factory=list)
+    told_legs: list[tuple[str, str | None]] = field(default_factory=list)
     """(site, reservation) of every leg that its user was ever told is booked."""
     is_lost: bool = False
     is_settled: bool = False
@@ -79,6 +80,14 @@ class LiveLaptop:
     def memory(self) -> Path:
         """Its GUR_STATE."""
         return self.folder / "memory"
+
+    def noting(self, diary: Path, pid_file: Path) -> dict[str, str]:
+        """The environment of a command whose writes are noted, and whose process can be found."""
+        return {
+            DIARY_VARIABLE: str(diary),
+            WRITER_VARIABLE: "laptop",
+            PID_VARIABLE: str(pid_file),
+        }
 
     def find_trip(self) -> str:
         """Its only trip, if its log was begun."""
@@ -217,8 +226,8 @@ class Typist:
         return bool(select.select([self._process.stdout], [], [], 0)[0])
 
 
-def sentenced(laptop: LiveLaptop, stage: str, number: int) -> dict[str, str]:
+def sentenced(laptop: LiveLaptop, sentence: Sentence) -> dict[str, str]:
     """The environment of a command that dies at a write of its log."""
     fate = laptop.folder / "fate"
-    fate.write_text(f"{stage} {number}")
+    fate.write_text(str(sentence))
     return {FATE_VARIABLE: str(fate)}

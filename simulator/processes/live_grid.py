@@ -1,4 +1,5 @@
-"""Three real site daemons on loopback, which can be killed, stopped, starved and set back.
+"""Real daemons on loopback, which can be killed, stopped, starved and set back: three sites, and a
+manager over two of them where one is wanted.
 
 Each is ``gurd agent`` in a process of its own (``mortal``), with the files of a site of its own in
 one temporary folder. Nothing here looks at what they promise.
@@ -21,6 +22,7 @@ from gridtravel.agents.journal.events import CODEC, JobAccepted, JobOver
 from gridtravel.gridcore.booking.calendar_events import ReservationChanged, ReservationGranted
 from gridtravel.gridcore.booking.reservations import ReservationEvent
 from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridio.journal.compaction import unpacked
 from gridtravel.gridio.journal.contract import Record
 from gridtravel.gridio.journal.sqlite_file import read_records
 from gridtravel.gridio.system.clock import Clock
@@ -28,8 +30,13 @@ from gridtravel.gridio.system.ids import IdSource
 from gridtravel.gridio.system.private_files import make_private_folder
 from gridtravel.gridio.trust.authority import Authority
 from gridtravel.gridio.trust.gridmap import GridMap, grid_map_entry, write_grid_map
+from gridtravel.manager.book.events import GroupEnded, GroupHeld
+from gridtravel.manager.checks import JOURNAL_FILE as MANAGER_JOURNAL
+from gridtravel.manager.core import CODEC as MANAGER_CODEC
+from gridtravel.simulator.processes.diary import DIARY_VARIABLE, WRITER_VARIABLE
 from gridtravel.simulator.processes.disks import JournalFiles, SiteDisk, own_mounts
-from gridtravel.simulator.processes.mortal import BEHIND_VARIABLE, FATE_VARIABLE
+from gridtravel.simulator.processes.live_batch import LiveBatch
+from gridtravel.simulator.processes.mortal import BEHIND_VARIABLE, FATE_VARIABLE, Sentence
 from gridtravel.travel_agent.demo.sites import LOOPBACK, GridFolder
 
 GRID: Final = "mortal"
@@ -43,13 +50,11 @@ START_WITHIN_S: Final = 60.0
 STOP_WITHIN_S: Final = 20.0
 CONTACT_PORT_FIRST: Final = 13_000
 CONTACT_PORTS: Final = 500
-DAEMON: Final = (
-    sys.executable,
-    "-m",
-    "gridtravel.simulator.processes.mortal",
-    "agent",
-    "--exit-with-parent",
-)
+MANAGER: Final = "north"
+CHILDREN: Final = ("alpha", "beta")
+"""Sites of the manager, where there is one."""
+MORTAL: Final = (sys.executable, "-m", "gridtravel.simulator.processes.mortal")
+DIARY_FILE: Final = "diary"
 END_EVENTS: Final = tuple(each for each in ReservationEvent if each is not ReservationEvent.COMMIT)
 READY_WORD: Final = "ready "
 
@@ -62,8 +67,19 @@ class ClockSpan:
     behind_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A daemon was dead; true seconds since the epoch."""
+
+    begins: float
+    ends: float
+
+
 class LiveSite:
     """One site: its folder, and its daemon while there is one."""
+
+    daemon = "agent"
+    """Which of the programs it is."""
 
     def __init__(self, name: str, folder: GridFolder, clock: Clock, *, may_mount: bool) -> None:
         self.name = name
@@ -76,6 +92,12 @@ class LiveSite:
         self.endpoint = ""
         self.spans: list[ClockSpan] = []
         self.starts = 0
+        self.absences: list[Absence] = []
+        """Between a death that was noticed and the next time it served."""
+        self.pid_file = self.folder / "pid"
+        """Where others find its process's id."""
+        self._diary = folder.root / DIARY_FILE
+        self._died_at: float | None = None
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
         self._fate = self.folder / "fate"
@@ -89,7 +111,10 @@ class LiveSite:
 
     def is_alive(self) -> bool:
         """True while its daemon lives."""
-        return self._process is not None and self._process.poll() is None
+        is_alive = self._process is not None and self._process.poll() is None
+        if self._process is not None and not is_alive and self._died_at is None:
+            self._died_at = self._clock.now_precise()
+        return is_alive
 
     async def start(self, *, behind_s: float = 0.0) -> bool:
         """Start the daemon and wait until it serves; False: it ended instead, and its last words
@@ -104,6 +129,9 @@ class LiveSite:
                 raise UnavailableError(f"{self.name} does not start: {self.last_words()}")
             await self.rest(PASS_S)
         self._keep_endpoint(out.read_text().split()[1])
+        if self._died_at is not None:
+            self.absences.append(Absence(self._died_at, self._clock.now_precise()))
+            self._died_at = None
         return True
 
     def _launch(self, behind_s: float) -> Path:
@@ -117,17 +145,20 @@ class LiveSite:
             **os.environ,
             FATE_VARIABLE: str(self._fate),
             BEHIND_VARIABLE: str(behind_s),
+            DIARY_VARIABLE: str(self._diary),
+            WRITER_VARIABLE: self.name,
             "GRPC_VERBOSITY": "NONE",
         }
         with out.open("wb") as stdout, self.log.open("ab") as stderr:
             self._process = subprocess.Popen(
-                [*DAEMON, "--config", str(self.config)],
+                [*MORTAL, self.daemon, "--exit-with-parent", "--config", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
                 env=environment,
                 start_new_session=True,
             )
+        self.pid_file.write_text(str(self.pid))
         return out
 
     def kill(self) -> None:
@@ -157,10 +188,10 @@ class LiveSite:
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
 
-    def sentence(self, stage: str, number: int) -> None:
-        """It dies at a write from now on, see ``mortal``."""
+    def sentence(self, sentence: Sentence) -> None:
+        """It dies at a write from now on, or somebody does, see ``mortal``."""
         beside = self._fate.with_suffix(".new")
-        beside.write_text(f"{stage} {number}")
+        beside.write_text(str(sentence))
         beside.rename(self._fate)
 
     def spare(self) -> None:
@@ -237,15 +268,63 @@ class LiveSite:
         self.config.write_text(text)
 
 
+class LiveManager(LiveSite):
+    """A calendar manager."""
+
+    daemon = "manager"
+
+    @property
+    def journal_file(self) -> Path:
+        """See ``LiveSite``."""
+        return self.state / MANAGER_JOURNAL
+
+    def records(self) -> list[Record]:
+        """See ``LiveSite``."""
+        return [each for packed in read_records(self.journal_file) for each in unpacked(packed)]
+
+    def last_end(self) -> float:
+        """See ``LiveSite``."""
+        events = [MANAGER_CODEC.decode(record) for record in self.records()]
+        return max(
+            (each.reservation.end for each in events if isinstance(each, GroupHeld)), default=0
+        )
+
+    def is_busy(self) -> bool:
+        """See ``LiveSite``."""
+        held: set[str] = set()
+        ended: set[str] = set()
+        for record in self.records():
+            match MANAGER_CODEC.decode(record):
+                case GroupHeld(reservation=reservation):
+                    held.add(reservation.reservation_id)
+                case GroupEnded(group_id=group_id):
+                    ended.add(group_id)
+        return not held <= ended
+
+
 class LiveGrid:
     """The sites, and the user who travels between them."""
 
-    def __init__(self, folder: GridFolder, sites: Sequence[LiveSite]) -> None:
+    def __init__(
+        self,
+        folder: GridFolder,
+        sites: Sequence[LiveSite],
+        manager: LiveManager | None = None,
+        batch: LiveBatch | None = None,
+    ) -> None:
         self.folder = folder
+        self.batch = batch
+        """The site without an agent, where there is one."""
         self.sites = {each.name: each for each in sites}
+        self.manager = manager
+        self.diary = folder.root / DIARY_FILE
+        """What everybody has written, in order (``diary``)."""
         self.evidence = folder.root / "evidence"
         """Where each leg's program writes that it has begun."""
         self.evidence.mkdir()
+        self.races = folder.root / "races"
+        """Where each copy of a race writes that, by the name of its laptop."""
+        self.races.mkdir()
 
     @property
     def disk_kind(self) -> str:
@@ -253,43 +332,81 @@ class LiveGrid:
         is_mounted = all(each.disk.is_mounted for each in self.sites.values())
         return "a file system of 32 MiB" if is_mounted else "a limit on the size of files"
 
+    @property
+    def daemons(self) -> list[LiveSite]:
+        """All of them, those that others need first."""
+        return [*self.sites.values(), *([self.manager] if self.manager is not None else [])]
+
+    def daemon(self, name: str) -> LiveSite:
+        """One of them."""
+        return next(each for each in self.daemons if each.name == name)
+
     async def start(self) -> None:
         """All daemons, and the user's list of machines."""
-        for site in self.sites.values():
+        for site in self.daemons:
+            if site is self.manager:
+                self._name_children(site)
             if not await site.start():
                 raise UnavailableError(f"{site.name} did not start: {site.last_words()}")
         tables = [
-            f'[machines.{name}]\nsite = "{name}"\nendpoint = "{site.endpoint}"\n'
-            for name, site in self.sites.items()
+            f'[machines.{each.name}]\nsite = "{each.name}"\nendpoint = "{each.endpoint}"\n'
+            + ("is_manager = true\n" if each is self.manager else "")
+            for each in self.daemons
         ]
+        tables += [self.batch.table] if self.batch is not None else []
         self.folder.user_config(USER).write_text('credential = "credential"\n' + "\n".join(tables))
+
+    def _name_children(self, manager: LiveSite) -> None:
+        """The manager's configuration names where its sites are, which is known once they serve."""
+        children = "".join(
+            f'[[children]]\nname = "{name}"\nendpoint = "{self.sites[name].endpoint}"\n'
+            for name in CHILDREN
+        )
+        manager.config.write_text(manager.config.read_text() + children)
 
 
 @contextmanager
-def live_grid(clock: Clock, ids: IdSource) -> Iterator[LiveGrid]:
-    """Found a grid in a folder of its own; nothing is started yet, and nothing is left behind."""
-    may_mount = own_mounts()
+def live_grid(
+    clock: Clock,
+    ids: IdSource,
+    *,
+    names: Sequence[str] = tuple(SITES),
+    small_disks: bool = True,
+    has_manager: bool = False,
+    batch: LiveBatch | None = None,
+) -> Iterator[LiveGrid]:
+    """Found a grid in a folder of its own; nothing is started yet, and nothing is left behind.
+    ``names``: of the sites. ``small_disks``: disks that can be filled.
+    """
+    may_mount = small_disks and own_mounts()
     with TemporaryDirectory(prefix="gurlab-", ignore_cleanup_errors=True) as name:
         folder = GridFolder(root=Path(name))
-        _lay_out(folder, ids, clock)
-        sites = [LiveSite(name, folder, clock, may_mount=may_mount) for name in SITES]
+        _lay_out(folder, ids, clock, names, has_manager=has_manager)
+        sites = [LiveSite(name, folder, clock, may_mount=may_mount) for name in names]
+        manager = LiveManager(MANAGER, folder, clock, may_mount=False) if has_manager else None
+        grid = LiveGrid(folder, sites, manager, batch)
         try:
-            yield LiveGrid(folder, sites)
+            yield grid
         finally:
-            for site in sites:
+            for site in grid.daemons:
                 site.kill()
                 site.disk.remove()
 
 
-def _lay_out(folder: GridFolder, ids: IdSource, clock: Clock) -> None:
+def _lay_out(
+    folder: GridFolder, ids: IdSource, clock: Clock, names: Sequence[str], *, has_manager: bool
+) -> None:
     now = clock.now()
     authority = Authority.create(folder.root / "authority", GRID, ids, now)
     subject = authority.issue_user(USER, folder.user(USER) / "credential", now).subject
-    for number, (name, nodes) in enumerate(SITES.items()):
+    for number, name in enumerate(names):
         home = folder.site(name)
         make_private_folder(home)
         authority.issue_site(name, home / "credential", now, hosts=[LOOPBACK])
-        write_grid_map(home / "grid-mapfile", GridMap([grid_map_entry(subject, [USER])]))
+        entries = [grid_map_entry(subject, [USER])]
+        if has_manager and name in CHILDREN:
+            entries.append(grid_map_entry(f"/O={GRID}/OU=managers/CN={MANAGER}", ["@manager"]))
+        write_grid_map(home / "grid-mapfile", GridMap(entries))
         first = CONTACT_PORT_FIRST + number * CONTACT_PORTS
         folder.site_config(name).write_text(
             f"""\
@@ -304,7 +421,7 @@ hold_ttl_max_s = {HOLD_S}
 
 [[classes]]
 name = "node"
-nodes = {nodes}
+nodes = {SITES[name]}
 
 [reservations]
 per_account = -1
@@ -314,5 +431,27 @@ kill_grace_s = 1
 
 [host]
 run_as = "daemon"
+"""
+        )
+    if has_manager:
+        home = folder.site(MANAGER)
+        make_private_folder(home)
+        authority.issue_manager(MANAGER, home / "credential", now, hosts=[LOOPBACK])
+        write_grid_map(home / "grid-mapfile", GridMap([grid_map_entry(subject, [USER])]))
+        folder.site_config(MANAGER).write_text(
+            f"""\
+[manager]
+name = "{MANAGER}"
+listen = "{LOOPBACK}:0"
+
+[calendar]
+hold_ttl_min_s = 1
+hold_ttl_max_s = {HOLD_S}
+commit_margin_s = 1
+
+[upkeep]
+retry_max_s = 1
+isolation_s = 1
+
 """
         )

@@ -101,8 +101,21 @@ def test_a_main_file_that_was_cut_is_refused(tmp_path: Path) -> None:
     """And the cut is told apart from one that the daemon went on with."""
     files = JournalFiles(tmp_path / "state")
     left_open(files.path)
+    SqliteJournal(files.path).close()  # which moves the log into the main file
     cut = files.cut("lab", 0, 0.3, in_log=False)
     with pytest.raises(JournalDamaged):
         SqliteJournal(files.path)
     assert cut.kept is None
     assert cut.lost == []
+
+
+def test_a_main_file_that_was_cut_while_its_log_has_all_of_it_loses_nothing(tmp_path: Path) -> None:
+    """Opening a journal writes its head into the log, so a young one is whole there."""
+    files = JournalFiles(tmp_path / "state")
+    left_open(files.path)
+    before = list(read_records(files.path))
+    files.cut("lab", 0, 0.3, in_log=False)
+    journal = SqliteJournal(files.path)
+    assert list(journal.replay()) == before
+    assert not journal.was_rewound
+    journal.close()

@@ -11,6 +11,7 @@ import pytest
 
 from gridtravel.gridcore.errors import ConflictError, GridError, NotFoundError
 from gridtravel.gridcore.trips.itineraries import TripState
+from gridtravel.gridcore.trips.metajobs import UsagePattern
 from gridtravel.gridio.journal.contract import JournalDamaged
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import ManualClock
@@ -19,7 +20,9 @@ from gridtravel.travel_agent.agent import TravelAgent
 from gridtravel.travel_agent.log.events import TripEnded, TripLogEvent, TripOpened
 from gridtravel.travel_agent.log.folders import JOURNAL_FILE, TripFolders
 from gridtravel.travel_agent.log.trip_log import JournaledTripLog
+from gridtravel.travel_agent.metajob_file.writer import metajob_to_json
 from gridtravel.travel_agent.sites.config import GridConfig, MachineEntry
+from tests.support.metajob_builders import metajob
 
 CLOCK = ManualClock(1000)
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
@@ -184,6 +187,18 @@ async def test_a_backup_of_the_whole_home_is_a_log_like_any_other(laptop: Laptop
     shutil.copytree(backup, folder)
     assert laptop.agent.history("trip-b").itinerary.state is TripState.CANCELLED
     assert laptop.heard == []
+
+
+async def test_a_race_that_asked_for_no_copy_is_given_up(laptop: Laptop) -> None:
+    """Its laptop died when the log had the trip and not yet the race: nobody was asked for
+    anything, so ``gur resume`` asks nobody, and ends the trip.
+    """
+    race = metajob(usage_pattern=UsagePattern.SINGLE, nodes_total=1, is_race=True)
+    asked = TripOpened(trip_id="trip-r", name="copies", metajob_json=metajob_to_json(race))
+    await laptop.write("trip-r", asked)
+    resumed = await laptop.agent.resume("trip-r")
+    assert resumed.itinerary.state is TripState.ABSENT
+    assert laptop.agent.history("trip-r").itinerary.state is TripState.ABSENT
 
 
 def test_a_trip_that_is_not_there(laptop: Laptop) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from gridtravel.gridcore.errors import NotFoundError
 from gridtravel.gridio.system.clock import SystemClock
+from gridtravel.local_sched.resource_managers import host
 from gridtravel.local_sched.resource_managers.base import EndReason, OutputStream, TaskEventKind
 from gridtravel.local_sched.resource_managers.supervised.processes import identity, process_stat
 from gridtravel.local_sched.resource_managers.supervised.spawning import spawn_supervisor
@@ -138,6 +139,31 @@ async def test_a_killed_supervisor_means_lost_and_dead(world: HostWorld, tmp_pat
     assert "without a record" in lost.message
     await until(lambda: all(process_stat(pid) is None for pid in pids))
     assert await world.manager.recover() == [lost]
+
+
+async def test_an_order_that_nobody_took_up_is_told_as_never_run(
+    world: HostWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its daemon died when the order was written down and no supervisor was started yet. The next
+    one knows for certain that nothing of it ran or ever will: a supervisor that came now would find
+    the fence taken.
+    """
+    seen = tmp_path / "runs"
+
+    class Died(Exception):
+        pass
+
+    def die(_: Path) -> int:
+        raise Died
+
+    monkeypatch.setattr(host, "spawn_supervisor", die)
+    with pytest.raises(Died):
+        await world.manager.launch(script("j1", f"echo $$ >> {seen}"))
+    (lost,) = await world.manager.recover()
+    assert (lost.kind, lost.reason) == (TaskEventKind.LOST, EndReason.NEVER_RAN)
+    pid = spawn_supervisor(tmp_path / "control" / "active" / "j1")
+    await asyncio.to_thread(os.waitpid, pid, 0)
+    assert not seen.exists()
 
 
 async def test_a_process_id_given_to_somebody_else_is_not_the_supervisor(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -14,6 +15,9 @@ from gridtravel.gridcore.trips.itineraries import Itinerary, LegState, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.travel_agent.agent import TravelAgent
+from gridtravel.travel_agent.log.events import RaceOpened, TripOpened, UndoAsked
+from gridtravel.travel_agent.log.folders import TripFolders
+from gridtravel.travel_agent.log.trip_log import CODEC, JournaledTripLog
 from gridtravel.travel_agent.metajob_file.reader import parse_metajob
 from tests.support.grid_world import GridWorld, metajob_text
 
@@ -99,6 +103,37 @@ async def test_a_race_that_is_called_off_runs_nowhere(grid: GridWorld, tmp_path:
             site = agent.connection(leg.machine).site
             (job,) = await site.jobs(job_ids=[leg.job_id or ""])
             assert job.state.is_over
+    assert not mark.exists()
+
+
+async def test_a_race_that_its_keepers_never_heard_of_is_called_off(
+    grid: GridWorld, tmp_path: Path
+) -> None:
+    """The sites that keep the outcome were gone when the copies were queued, so they vote on no
+    such race; when they are back, ``gur resume`` calls it off, and no copy runs or waits.
+    """
+    mark, state = tmp_path / "mark", tmp_path / "state"
+    async with grid.laptop(state=state) as agent:
+        full = await agent.book(blocker())
+        gap_s = max(leg.start for leg in full.legs) - SystemClock().now()
+        wish = a_race(mark, sites=("beta", "gamma"), duration_s=gap_s + 60)
+        told = await agent.book(wish)
+        folders = TripFolders(state / "trips")
+        opened, race = map(CODEC.decode, folders.read(told.trip_id).records[:2])
+        assert isinstance(opened, TripOpened)
+        unheard = "trip-unheard"
+        log = JournaledTripLog(folders.create(unheard), SystemClock())
+        for event in (replace(opened, trip_id=unheard), race, UndoAsked(reason="cancelled")):
+            assert isinstance(event, TripOpened | RaceOpened | UndoAsked)
+            await log.write(event)
+        log.close()
+        resumed = await agent.resume(unheard)
+        assert resumed.itinerary.state is TripState.CANCELLED
+        await agent.cancel(told.trip_id)
+        await agent.cancel(full.trip_id)
+        for leg in told.legs:
+            jobs = await agent.connection(leg.machine).site.jobs()
+            assert all(job.state.is_over for job in jobs if job.spec.race is not None)
     assert not mark.exists()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from gridtravel.agents.agent_parts import AgentParts
 from gridtravel.agents.jobs.work_dirs import WorkDirs
@@ -17,7 +20,9 @@ from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.capacity.ladders import EXACT
 from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.jobs.job import JobSpec, JobView
-from gridtravel.gridio.journal.compaction import HISTORY_KIND
+from gridtravel.gridio.journal import compaction
+from gridtravel.gridio.journal.compaction import HISTORY_KIND, history_of, rewrite
+from gridtravel.gridio.journal.contract import Record
 from gridtravel.gridio.journal.memory import Disk, MemoryJournal
 from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.system.clock import ManualClock
@@ -119,3 +124,45 @@ async def test_a_compacted_journal_gives_back_the_same_promises(tmp_path: Path) 
 def request_for(request: ReservationRequest) -> ReservationRequest:
     """The request, charged to what kenneth may charge."""
     return replace(request, account="kenneth")
+
+
+def a_record(number: int) -> Record:
+    """A record that tells its number."""
+    return Record(kind="TEST", at=number, body=b'{"v":1}')
+
+
+async def test_nothing_is_rewritten_while_others_go_on_writing() -> None:
+    """What was decided while the disk was waited for would be in no record."""
+    journal = MemoryJournal(Disk(), auto=False)
+    journal.append((a_record(1),))
+    task = asyncio.ensure_future(
+        rewrite(journal, lambda: journal.append(()), lambda: [a_record(1)], 9)
+    )
+    asyncio.get_running_loop().call_soon(lambda: journal.append((a_record(2),)))
+    asyncio.get_running_loop().call_soon(journal.write)
+    assert await task is False
+    assert list(journal.replay()) == [a_record(1), a_record(2)]
+
+
+async def test_a_history_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as one may be; of what would be longer nothing is rewritten."""
+    kept = [a_record(2), a_record(3)]
+
+    async def rewritten(body_bytes_max: int) -> MemoryJournal | None:
+        monkeypatch.setattr(compaction, "BODY_BYTES_MAX", body_bytes_max)
+        journal = MemoryJournal(Disk())
+        journal.append([a_record(1), *kept])
+        done = await rewrite(journal, lambda: journal.append(()), lambda: kept, 9)
+        stored = list(journal.replay())
+        if not done:
+            assert stored == [a_record(1), *kept]
+            return None
+        assert [(each.kind, each.at) for each in stored] == [(HISTORY_KIND, 9)]
+        assert list(history_of(journal)) == kept
+        return journal
+
+    journal = await rewritten(10_000)
+    assert journal is not None
+    (history,) = journal.replay()
+    assert await rewritten(len(history.body)) is not None
+    assert await rewritten(len(history.body) - 1) is None

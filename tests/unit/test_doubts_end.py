@@ -11,6 +11,7 @@ import pytest
 
 from gridtravel.gridcore.booking.calendar_rules import CalendarRules
 from gridtravel.gridcore.booking.reservations import (
+    Begin,
     Decline,
     Reservation,
     ReservationState,
@@ -124,3 +125,28 @@ async def test_a_trip_decided_meanwhile_is_cancelled_whole(
         answer = await each.vote(asked)
         assert answer.vote is not None
         assert answer.vote.outcome is Outcome.COMMIT
+
+
+async def test_a_leg_is_said_to_be_ready_as_soon_as_its_keepers_are_back(
+    world: MaintenanceWorld, others: dict[str, FakeAcceptor]
+) -> None:
+    """They were gone when it was committed, and are back some seconds before the start: no pause
+    between two tries is so long that the start comes first.
+    """
+    start = world.clock.now() + 16
+    legs = (TripLeg(leg="first", site="lab", start=start),)
+    trip = replace(TRIP, begin=Begin.TOGETHER, legs=legs, ends_at=start + 60)
+    wish = replace(a_wish("leg", NODES, start, 60), trip=trip)
+    port = world.agent.calendar_port(KENNETH)
+    async with world.agent.background.open():
+        hold = await port.reserve(wish, ttl_s=TTL_S)
+        assert isinstance(hold, Reservation), hold
+        await port.commit(hold.reservation_id)
+        await world.pass_time(10)
+        for each in others.values():
+            each.is_dead = False
+        await world.pass_time(3)
+    for each in others.values():
+        said = each.states[trip.readiness("first")].vote
+        assert said is not None
+        assert said.outcome is Outcome.COMMIT

@@ -67,6 +67,27 @@ async def test_a_job_that_was_lost_ended_before_its_time_was_over(world: Mainten
     assert (view.state, view.ended_at) == (JobState.FAILED, 1_600)
 
 
+async def test_a_job_that_was_ordered_and_never_ran_runs_after_all(
+    world: MaintenanceWorld,
+) -> None:
+    """The daemon died between its order and the task's supervisor, and has made sure since that
+    none comes up: the job starts again, under another name. What never runs twice has failed.
+    """
+    job = await world.submit(1, 600)
+    for name, state in ((job, JobState.RUNNING), (f"{job}.2", JobState.FAILED)):
+        never = TaskEvent(
+            job_id=name,
+            kind=TaskEventKind.LOST,
+            at=world.clock.now_precise(),
+            reason=EndReason.NEVER_RAN,
+            message="it never ran",
+        )
+        await world.agent.runner.task_event(never)
+        await world.tick(1)
+        assert world.view(job).state is state
+        assert world.agent.jobs.execution_id(job) == f"{job}.2"
+
+
 async def test_a_reservation_that_ended_in_an_outage_ended_then(world: MaintenanceWorld) -> None:
     """At the end of its time. One that was cancelled ended when it was."""
     kept = await world.desk().set_reservation(a_wish("kept", 1, 1_000, 300), is_dry_run=False)

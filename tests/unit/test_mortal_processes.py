@@ -27,7 +27,7 @@ JOURNALS = {
 }
 
 
-def write_all(path: Path, make: Callable[[Path], Any], fate: Path) -> int:
+def write_all(path: Path, make: Callable[[Path], Any], fate: Path, *, is_synced: bool) -> int:
     """In a process of its own: some records, each safe before the next; how it ended."""
     pid = os.fork()
     if pid == 0:
@@ -36,7 +36,8 @@ def write_all(path: Path, make: Callable[[Path], Any], fate: Path) -> int:
 
         async def write() -> None:
             for number in range(1, WRITES + 1):
-                await journal.append([Record(kind="fact", at=number, body=b"{}")]).durable()
+                fact = Record(kind="fact", at=number, body=b"{}")
+                await journal.append([fact], sync=is_synced).durable()
 
         asyncio.run(write())
         os._exit(0)
@@ -44,16 +45,17 @@ def write_all(path: Path, make: Callable[[Path], Any], fate: Path) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
+@pytest.mark.parametrize("is_synced", [True, False])
 @pytest.mark.parametrize("kind", list(JOURNALS))
 @pytest.mark.parametrize(("sentence", "kept"), [("before 3", 2), ("after 3", 3), ("", 4)])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_it_dies_at_the_write_that_was_said(
-    tmp_path: Path, kind: str, sentence: str, kept: int
+    tmp_path: Path, kind: str, sentence: str, kept: int, is_synced: bool
 ) -> None:
     """Before it: not stored. After it: stored, and the process gone all the same."""
     fate = tmp_path / "fate"
     fate.write_text(sentence)
-    code = write_all(tmp_path / "journal", JOURNALS[kind], fate)
+    code = write_all(tmp_path / "journal", JOURNALS[kind], fate, is_synced=is_synced)
     assert code == (-signal.SIGKILL if sentence else 0)
     assert [record.at for record in read_records(tmp_path / "journal")] == list(range(1, kept + 1))
 

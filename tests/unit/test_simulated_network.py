@@ -25,7 +25,7 @@ from gridtravel.simulator.kernel.virtual_loop import VirtualLoop, run_virtual
 from tests.support.builders import a_request
 from tests.support.cards import CARDS
 
-ADA = Caller(subject="/CN=ada", login="ada")
+ADA = Caller(subject="/CN=ada", login="ada", accounts=("physics",))
 
 
 @dataclass

@@ -16,13 +16,11 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError
 from gridtravel.gridcore.jobs.races import Race
+from gridtravel.gridcore.trips import registers as registers_module
 from gridtravel.gridcore.trips.registers import (
-    CHECK_BEFORE_S,
-    CLOCKS_APART_S,
-    REGISTERS_MAX,
-    STRANGE_VOTES_MAX,
     QuestionKind,
     TripQuestion,
+    TripRegister,
     TripRegisters,
     Voter,
     check_voter,
@@ -47,7 +45,10 @@ TRIP = TripRef(
     nonce="x7",
     participants=SITES,
     acceptors=KEEPERS,
-    legs=tuple(TripLeg(leg=f"l{name}", site=name, start=START) for name in SITES),
+    legs=(
+        *(TripLeg(leg=f"l{name}", site=name, start=START) for name in SITES),
+        TripLeg(leg="later", site="d", start=START + 100, has_agent=False),
+    ),
     ends_at=2000,
 )
 RACE = Race(
@@ -77,6 +78,7 @@ ALL = {
 }
 
 CANCEL, READY = TRIP.cancellation, TRIP.readiness("ld")
+LATER_READY = TRIP.readiness("later")
 RUNS = RACE.question("two")
 
 
@@ -91,12 +93,15 @@ def question(
 
 COMMIT, ABORT = Outcome.COMMIT, Outcome.ABORT
 HIGHER = Ballot(1, "b:run:1")
-EARLY, NEAR = START - 500, START - CHECK_BEFORE_S
+EARLY = START - 500
+NEAR = START - 10
+"""From then on it may be settled that the trip runs (docs/protocol.md, section 3)."""
 
 COUNTS: list[tuple[str, VoteQuestion, int, set[str]]] = [
     ("commit", question(TRIP.instance, Phase.ACCEPT, COMMIT), EARLY, {"owner"}),
     ("cancel", question(CANCEL, Phase.ACCEPT, COMMIT), EARLY, {"owner"}),
     ("ready", question(READY, Phase.ACCEPT, COMMIT), EARLY, {"party"}),
+    ("ready without an agent", question(LATER_READY, Phase.ACCEPT, COMMIT), EARLY, {"owner"}),
     ("promise", question(TRIP.instance, Phase.PREPARE), EARLY, {"keeper"}),
     ("abort above", question(TRIP.instance, Phase.ACCEPT, ABORT, HIGHER), EARLY, {"keeper"}),
     ("commit above", question(TRIP.instance, Phase.ACCEPT, COMMIT, HIGHER), EARLY, {"keeper"}),
@@ -129,6 +134,13 @@ COUNTS: list[tuple[str, VoteQuestion, int, set[str]]] = [
     ("it runs", question(CANCEL, Phase.SETTLE, ABORT), NEAR, {"owner", "keeper", "party"}),
     ("not ready, too soon", question(READY, Phase.SETTLE, ABORT), START - 1, set()),
     ("not ready", question(READY, Phase.SETTLE, ABORT), START, {"owner", "keeper", "party"}),
+    ("a later leg, too soon", question(LATER_READY, Phase.SETTLE, ABORT), START + 99, set()),
+    (
+        "a later leg",
+        question(LATER_READY, Phase.SETTLE, ABORT),
+        START + 100,
+        {"owner", "keeper", "party"},
+    ),
     ("wish it ready", question(READY, Phase.SETTLE, COMMIT), START, set()),
     ("a copy runs, first", question(RUNS, Phase.ACCEPT, COMMIT), EARLY, set()),
     ("a copy runs", question(RUNS, Phase.SETTLE, COMMIT), EARLY, {"party"}),
@@ -155,9 +167,9 @@ def test_a_word_counts_from_those_whom_the_register_names(
 def test_clocks_a_little_apart_do_not_keep_each_other_waiting() -> None:
     """Who asks two seconds before this acceptor's own time is heard."""
     asked = question(CANCEL, Phase.SETTLE, ABORT)
-    check_voter(BOOKED, asked, PARTY, "a", NEAR - CLOCKS_APART_S)
+    check_voter(BOOKED, asked, PARTY, "a", NEAR - 2)
     with pytest.raises(NotAuthorisedError):
-        check_voter(BOOKED, asked, PARTY, "a", NEAR - CLOCKS_APART_S - 1)
+        check_voter(BOOKED, asked, PARTY, "a", NEAR - 3)
 
 
 def test_who_keeps_no_outcome_answers_nothing() -> None:
@@ -171,10 +183,30 @@ def test_a_trip_has_no_other_questions() -> None:
     """A leg or copy that is not there; words that are no question at all."""
     with pytest.raises(InputError):
         check_voter(BOOKED, question(f"{TRIP.instance}/ready/x", Phase.LEARN), KEEPER, "a", EARLY)
-    for text in ("trip", "trip/1/cancel/again", "/1", "trip/", "trip/1/run", "trip/1/ready/"):
+    nonsense = (
+        *("trip", "trip/1/cancel/again", "/1", "trip/", "trip/1/run", "trip/1/ready/"),
+        *("trip//cancel", "/1/cancel", "trip/runs/", "/runs/one"),
+        *("trip/runs", "trip/runs/ready/one"),  # a race asks of each copy whether it runs
+    )
+    for text in nonsense:
         with pytest.raises(InputError):
             TripQuestion.parse(text)
-    assert TripQuestion.parse(READY) == TripQuestion(TRIP.instance, QuestionKind.READINESS, "ld")
+
+
+def test_a_question_says_which_register_it_belongs_to() -> None:
+    """Those about an attempt to the attempt's, those about copies to the race's."""
+    asked = {
+        TRIP.instance: TripQuestion(TRIP.instance, QuestionKind.OUTCOME),
+        CANCEL: TripQuestion(TRIP.instance, QuestionKind.CANCELLATION),
+        READY: TripQuestion(TRIP.instance, QuestionKind.READINESS, "ld"),
+        RUNS: TripQuestion("race-1/runs", QuestionKind.RUN, "two"),
+    }
+    known = registers(TRIP)
+    known.open(RACED)
+    for name, expected in asked.items():
+        assert TripQuestion.parse(name) == expected
+        assert known.register_for(name) == (RACED if name == RUNS else BOOKED)
+    assert known.register_for("trip-1/3.y8") is None
 
 
 STRANGE = {
@@ -216,32 +248,54 @@ def registers(*trips: TripRef, owner: str = "ada") -> TripRegisters:
     return found
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "another owner of the attempt": ({}, "eve"),
-    "another owner of the trip": ({"attempt": 3, "nonce": "y8"}, "eve"),
-    "other participants": ({"participants": SITES[:3]}, "ada"),
-    "other acceptors": ({"acceptors": KEEPERS[:1]}, "ada"),
-    "another end": ({"ends_at": 2001}, "ada"),
-    "other legs": ({"legs": TRIP.legs[:2]}, "ada"),
-    "beyond the horizon": ({"attempt": 3, "nonce": "y8", "ends_at": 10**9}, "ada"),
-    "a slash in its id": ({"trip_id": "trip/1"}, "ada"),
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "another owner of the attempt": ({}, "eve", "trip-1"),
+    "another owner of the trip": ({"attempt": 3, "nonce": "y8"}, "eve", "trip-1"),
+    "other participants": ({"participants": SITES[:3]}, "ada", "trip-1/2.x7"),
+    "other acceptors": ({"acceptors": KEEPERS[:1]}, "ada", "trip-1/2.x7"),
+    "another end": ({"ends_at": 2001}, "ada", "trip-1/2.x7"),
+    "other legs": ({"legs": TRIP.legs[:2]}, "ada", "trip-1/2.x7"),
+    "beyond the horizon": (
+        {"attempt": 3, "nonce": "y8", "ends_at": EARLY + 10_001},
+        "ada",
+        "10000 s",
+    ),
+    "a slash in its id": ({"trip_id": "trip/1"}, "ada", "slash"),
+    "a slash in its attempt's name": ({"attempt": 3, "nonce": "y8/cancel"}, "ada", "slash"),
+    "a slash in a leg's name": (
+        {"attempt": 3, "legs": (*TRIP.legs, TripLeg(leg="l/e", site="a", start=START))},
+        "ada",
+        "slash",
+    ),
 }
+
+
+def refused_by_a(known: TripRegisters, wanted: TripRegister, *told: str) -> None:
+    """Site a refuses, in its own name, and says what it is about."""
+    refusal = known.refuse(wanted, EARLY, 10_000)
+    assert isinstance(refusal, Decline)
+    assert (refusal.rule, refusal.site) == (DeclineRule.TRIP, "a")
+    assert refusal.message.startswith("a: ")
+    for each in told:
+        assert each in refusal.message
 
 
 @pytest.mark.parametrize("what", list(REFUSED))
 def test_the_first_hold_binds(what: str) -> None:
     """Who says something else of the same trip is refused, and the trip stays as it was."""
-    changes, owner = REFUSED[what]
+    changes, owner, told = REFUSED[what]
     known = registers(TRIP)
-    refusal = known.refuse(register_of(replace(TRIP, **changes), owner), EARLY, 10_000)
-    assert isinstance(refusal, Decline)
-    assert refusal.rule is DeclineRule.TRIP
+    refused_by_a(known, register_of(replace(TRIP, **changes), owner), told)
+    assert known.registers == {TRIP.instance: BOOKED}
 
 
 def test_the_same_trip_and_its_later_attempts_are_taken() -> None:
-    """Two stages at one site; an amended trip; the leg's own name does not matter."""
+    """Two stages at one site; an amended trip, up to the last second that is planned; the leg's own
+    name does not matter.
+    """
     known = registers(TRIP)
-    for trip in (replace(TRIP, leg="lb"), replace(TRIP, attempt=3, nonce="y8", ends_at=3000)):
+    later = replace(TRIP, attempt=3, nonce="y8", ends_at=EARLY + 10_000)
+    for trip in (replace(TRIP, leg="lb"), later):
         assert known.refuse(register_of(trip, "ada"), EARLY, 10_000) is None
 
 
@@ -249,41 +303,80 @@ def test_a_hold_is_refused_that_comes_after_a_vote_about_it() -> None:
     """Whoever had this site vote may have lied; the attempt is lost here, the next one is not."""
     known = TripRegisters("a")
     known.change(AcceptorState(instance=TRIP.instance, keep_until=EARLY, asked_by="z"))
-    assert known.refuse(register_of(TRIP, "ada"), EARLY, 10_000) is not None
+    refused_by_a(known, BOOKED, TRIP.instance)
     later = replace(TRIP, attempt=3, nonce="y8")
     assert known.refuse(register_of(later, "ada"), EARLY, 10_000) is None
 
 
 def test_registers_and_votes_are_forgotten_when_nobody_asks_any_more() -> None:
-    """Then the trip's id is free again."""
+    """Then the trip's id is free again, and nothing of it is left in memory."""
     known = registers(TRIP)
     known.change(AcceptorState(instance=TRIP.instance, keep_until=TRIP.ends_at))
+    known.change(AcceptorState(instance="t/1", keep_until=TRIP.ends_at, asked_by="z"))
     known.forget(TRIP.ends_at)
-    assert known.states
+    assert len(known.states) == 2
     assert known.registers
-    assert known.is_any_older(TRIP.ends_at + 1)
     known.forget(TRIP.ends_at + 1)
-    assert not known.states
-    assert not known.registers
+    assert vars(known) == vars(TripRegisters("a"))
     assert known.refuse(register_of(TRIP, "eve"), EARLY, 10_000) is None
 
 
-def test_an_owner_has_so_many_trips_on_record() -> None:
-    """One more is refused; the others of the site have their own count."""
+def test_what_is_old_enough_to_be_forgotten_is_found() -> None:
+    """A register or a vote, one among younger ones; not in the second in which it ends."""
+    end = TRIP.ends_at
+    trips, votes, younger = registers(TRIP), TripRegisters("a"), registers(TRIP)
+    votes.change(AcceptorState(instance=TRIP.instance, keep_until=end))
+    for known in (trips, votes):
+        known.open(register_of(replace(TRIP, trip_id="t", ends_at=end + 100), "ada"))
+        known.change(AcceptorState(instance="t/2.x7", keep_until=end + 100))
+    for known in (trips, votes, younger):
+        assert not known.is_any_older(end)
+        assert known.is_any_older(end + 1)
+
+
+def test_a_trip_stays_its_owners_while_an_attempt_of_it_is_kept() -> None:
+    """Also when an earlier attempt is forgotten, and of all others nothing is left."""
+    known = registers(TRIP, replace(TRIP, attempt=3, nonce="y8", ends_at=3000))
+    known.forget(TRIP.ends_at + 1)
+    refused_by_a(known, register_of(replace(TRIP, attempt=4, nonce="z9"), "eve"), "trip-1")
+    known.forget(3001)
+    assert vars(known) == vars(TripRegisters("a"))
+
+
+@pytest.mark.parametrize("most", [1, 5])
+def test_an_owner_has_so_many_trips_on_record(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more is refused; the others of the site have their own count. What is said again is not
+    counted again, and what is forgotten makes room.
+    """
+    monkeypatch.setattr(registers_module, "REGISTERS_MAX", most)
     known = TripRegisters("a")
-    for number in range(REGISTERS_MAX):
-        known.open(register_of(replace(TRIP, trip_id=f"t{number}"), "ada"))
-    assert known.refuse(register_of(TRIP, "ada"), EARLY, 10_000) is not None
+    for number in range(most):
+        assert known.refuse(BOOKED, EARLY, 10_000) is None
+        trip = replace(TRIP, trip_id=f"t{number}", ends_at=2000 + number)
+        for _ in range(2):
+            known.open(register_of(trip, "ada"))
+            assert known.refuse(register_of(trip, "ada"), EARLY, 10_000) is None
+    refused_by_a(known, BOOKED, "ada", str(most))
     assert known.refuse(register_of(TRIP, "eve"), EARLY, 10_000) is None
+    known.forget(2001)
+    assert known.refuse(BOOKED, EARLY, 10_000) is None
 
 
-def test_each_party_may_ask_about_so_many_unknown_trips() -> None:
-    """One that asks about more is told to wait; the others are not, and room comes back."""
+@pytest.mark.parametrize("most", [1, 5])
+def test_each_party_may_ask_about_so_many_unknown_trips(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that asks about more is told to wait; the others are not, and room comes back. To say
+    more about one trip is no more.
+    """
+    monkeypatch.setattr(registers_module, "STRANGE_VOTES_MAX", most)
     known = TripRegisters("a")
-    for number in range(STRANGE_VOTES_MAX):
-        state = AcceptorState(instance=f"t{number}/1", keep_until=EARLY, asked_by="z")
+    for number in range(most):
+        assert known.may_ask_more(STRANGER)
+        state = AcceptorState(instance=f"t{number}/1", keep_until=EARLY + number, asked_by="z")
         known.change(state)
-        known.change(replace(state, promised=Ballot(1, "z:r:1")))
+        for round in range(number):
+            known.change(replace(state, promised=Ballot(round + 1, "z:r:1")))
     assert not known.may_ask_more(STRANGER)
     assert known.may_ask_more(PARTY)
     known.forget(EARLY + 1)

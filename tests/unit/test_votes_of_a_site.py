@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtravel.gridcore.booking.reservations import Reservation, TripLeg, TripRef
+from gridtravel.gridcore.booking.reservations import Decline, Reservation, TripLeg, TripRef
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError
 from gridtravel.gridcore.trips.trip_consensus import (
@@ -45,6 +45,10 @@ TRIP = TripRef(
 )
 FIRST = VoteQuestion(instance=TRIP.instance, phase=Phase.ACCEPT, outcome=Outcome.COMMIT)
 LEARN = VoteQuestion(instance=TRIP.instance, phase=Phase.LEARN)
+GIVE_UP = VoteQuestion(instance=TRIP.instance, phase=Phase.SETTLE, outcome=Outcome.ABORT)
+SITE_B = Caller(subject="/O=grid/OU=sites/CN=b", role=Role.SITE, site="b")
+DAY_S = 86_400
+"""So long a site remembers beyond the end (``tombstone_s``)."""
 
 
 class FailingDisk:
@@ -150,20 +154,72 @@ def test_votes_at_different_ballots_choose_nothing(outcome: Outcome) -> None:
 
 
 async def test_no_ballot_is_used_again_after_a_restart(world: MaintenanceWorld) -> None:
-    """A site that is asked to settle a question, starts anew and is asked again does not know which
-    ballots it has used: its proposers have other names.
+    """A site that is asked to settle a question again, or starts anew and is asked again, does not
+    know which ballots it has used: its proposers have other names. They begin with its own, which
+    the others check.
     """
     others = vars(world)["others"]
-    settle = VoteQuestion(instance=TRIP.instance, phase=Phase.SETTLE, outcome=Outcome.ABORT)
-    for _ in range(3):
+    for is_restart in (False, True, False, True):
         for each in others.values():
             each.states.clear()
         others["c"].is_dead = True  # so that the round has to be gone through again
         world.agent.trips.registers.states.clear()
-        await said(world, settle, KENNETH)
-        await world.restart()
+        await said(world, GIVE_UP, KENNETH)
+        if is_restart:
+            await world.restart()
     names = others["b"].proposers
-    assert len(names) == len(set(names)) >= 3
+    assert len(names) == len(set(names)) >= 4
+    assert all(each.startswith("lab:") for each in names)
+
+
+async def test_who_asks_to_settle_is_told_whether_it_was(world: MaintenanceWorld) -> None:
+    """Granted, with what was settled, when a majority took part; else not, and nothing is known."""
+    others = vars(world)["others"]
+    for each in others.values():
+        each.is_dead = True
+    answer = await said(world, GIVE_UP, KENNETH)
+    assert (answer.acceptor, answer.is_granted, answer.vote) == ("lab", False, None)
+    others["b"].is_dead = False
+    answer = await said(world, GIVE_UP, KENNETH)
+    assert answer.is_granted
+    assert answer.vote is not None
+    assert answer.vote.outcome is Outcome.ABORT
+
+
+async def test_a_vote_is_remembered_until_the_trip_ends_and_a_day_more(
+    world: MaintenanceWorld,
+) -> None:
+    """Whoever asks later than anybody should still hears it; then it is forgotten."""
+    await said(world, FIRST, KENNETH)
+    await tick_at(world, TRIP.ends_at + DAY_S - 1)
+    assert (await said(world, LEARN, KENNETH)).vote is not None
+    await tick_at(world, TRIP.ends_at + DAY_S + 60)
+    assert world.agent.trips.registers.states == {}
+
+
+async def test_what_was_said_of_an_unknown_attempt_is_remembered_for_a_day(
+    world: MaintenanceWorld,
+) -> None:
+    """Till then a hold of the attempt is refused: the traveller gives it up long before that."""
+    later = replace(TRIP, trip_id="trip-2", ends_at=START + 2 * DAY_S)
+    promise = VoteQuestion(
+        instance=later.instance, phase=Phase.PREPARE, ballot=Ballot(1, "b:run:1")
+    )
+    asked_at = world.clock.now()
+    await said(world, promise, SITE_B)
+    wish = replace(a_wish("later", 1, START + DAY_S, 60), trip=later)
+    desk = world.agent.calendar_port(KENNETH)
+    await tick_at(world, asked_at + DAY_S)
+    assert isinstance(await desk.reserve(wish, ttl_s=60), Decline)
+    await tick_at(world, asked_at + DAY_S + 60)
+    wish = replace(wish, request_id="later-2")
+    assert isinstance(await desk.reserve(wish, ttl_s=60), Reservation)
+
+
+async def tick_at(world: MaintenanceWorld, when: int) -> None:
+    """The site does what is due at that time."""
+    async with world.agent.background.open():
+        await world.tick(when - world.clock.now())
 
 
 @pytest.mark.parametrize("phase", [Phase.ACCEPT, Phase.PREPARE, Phase.LEARN, Phase.SETTLE])

@@ -87,6 +87,11 @@ async def resume_race(session: GridSession, log: TripLog, listener: Listener) ->
             done="called every copy off",
             itinerary=itinerary,
         )
+    if story.state is TripState.PLANNED and not story.copies:
+        await log.write(TripEnded(state=TripState.ABSENT.value, message="no copy was asked for"))
+        return Resumed(
+            found="no copy was asked for yet", done="gave it up", itinerary=log.story.itinerary()
+        )
     if story.state is TripState.PLANNED:
         itinerary = await _queue_copies(session.trip_of(log, listener))
         return Resumed(
@@ -100,10 +105,15 @@ async def resume_race(session: GridSession, log: TripLog, listener: Listener) ->
 async def call_off_race(session: GridSession, log: TripLog, listener: Listener) -> Itinerary:
     """Cancel a race: first it is settled that no copy runs, so that a site that cannot be told now
     launches nothing later; then every copy is taken out of its queue, or ended where it runs.
+
+    A site votes on a race whose copy it has met, and on no other. So the sites that keep the
+    outcome are told of the race first, where that is not known: by the copy itself, since a
+    submission that is still on its way would tell them of it later.
     """
     await log.write(UndoAsked(reason=CANCELLED))
     trip, story = session.trip_of(log, listener), log.story
     if story.copies:
+        await _tell_keepers(trip)
         await _settle_that_none_runs(trip)
         answers = await asyncio.gather(
             *(_withdraw(trip, copy) for copy in story.copies), return_exceptions=True
@@ -241,6 +251,24 @@ def _leg(copy: str, job: JobView, destination: Destination) -> Leg:
         transport=Transport(destination.connection.transport),
         job_id=job.job_id,
     )
+
+
+async def _tell_keepers(trip: TripContext) -> None:
+    """Every site that keeps the outcome has met its copy, as far as it can be reached."""
+    story = trip.log.story
+    keepers = {each.site for each in story.race_acceptors}
+    queued = {leg.name for leg in story.legs}
+    untold = [
+        copy
+        for copy in story.copies
+        if copy not in queued and trip.destinations[copy].site in keepers
+    ]
+    answers = await asyncio.gather(
+        *(_submit(trip, copy) for copy in untold), return_exceptions=True
+    )
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, GridError):
+            raise answer
 
 
 async def _settle_that_none_runs(trip: TripContext) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from gridtravel.local_sched.resource_managers.base import EndReason, TaskEvent, TaskEventKind
 from gridtravel.local_sched.resource_managers.supervised.task_records import (
@@ -26,6 +27,9 @@ def start_event(job_id: str, folder: Path) -> TaskEvent | None:
     )
 
 
+LOST_REASONS: Final = (EndReason.LOST, EndReason.NEVER_RAN)
+
+
 def end_event(job_id: str, folder: Path) -> TaskEvent | None:
     """The end that the records of a task tell of, or None."""
     ended = read_record(str(folder / ENDED))
@@ -35,7 +39,7 @@ def end_event(job_id: str, folder: Path) -> TaskEvent | None:
     reason = EndReason(ended["reason"])
     return TaskEvent(
         job_id=job_id,
-        kind=TaskEventKind.LOST if reason is EndReason.LOST else TaskEventKind.ENDED,
+        kind=TaskEventKind.LOST if reason in LOST_REASONS else TaskEventKind.ENDED,
         at=ended["ended_at"],
         pid=started.get("pid"),
         actual_start=started.get("actual_start"),
