@@ -68,9 +68,9 @@ def test_a_quiet_world_books_and_travels() -> None:
     assert list(record.outcomes.values()) == ["BOOKED"]
     assert [messages[verb] for verb in ("Inquire", "Reserve", "Commit", "Submit")] == [3, 3, 3, 0]
     # A round to decide, and each leg is called ready. Before the start the first site settles in
-    # three that the trip was not cancelled, the others learn it in one, and each learns in one of
-    # each leg that it is ready. A site asks itself without a message.
-    assert messages["Vote"] == 3 + 3 * 2 + (3 * 2 + 2 * 2) + 3 * 3 * 2
+    # three that the trip was not cancelled, the others learn it in one, and each learns in one
+    # that all legs are ready. A site asks itself without a message.
+    assert messages["Vote"] == 3 + 3 * 2 + (3 * 2 + 2 * 2) + 3 * 2
     starts = [line for line in record.event_log.lines if line.template.startswith("launches")]
     assert len(starts) == 3
     assert not record.event_log.faults
