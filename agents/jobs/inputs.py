@@ -176,5 +176,6 @@ class InputKeeper:
         ]
 
     def _deadline(self, view: JobView) -> Instant:
-        """Until when the job may start; its reservation may have been moved meanwhile."""
-        return self._calendar.get(view.spec.reservation_id).start + START_SLACK_S
+        """Until when the job may start; its reservation may have been moved, or be gone."""
+        leg = self._calendar.reservations.get(view.spec.reservation_id)
+        return 0 if leg is None else leg.start + START_SLACK_S

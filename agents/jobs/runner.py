@@ -458,8 +458,8 @@ class JobRunner:
         """A reservation was released: its running jobs are stopped, its waiting ones cancelled.
         ``reason``: shown with those that had not run.
         """
-        reservation = self.calendar.get(reservation_id)
-        if reservation.state is ReservationState.COMMITTED:
+        kept = self.calendar.reservations.get(reservation_id)
+        if kept is not None and kept.state is ReservationState.COMMITTED:
             return
         for view in self.jobs.active():
             inside = self.jobs.runs_inside.get(view.job_id, view.spec.reservation_id)
@@ -483,7 +483,8 @@ class JobRunner:
         now, entries = self._clock.now(), self.calendar.reservations
         for job_id, reservation_id in list(self.jobs.runs_inside.items()):
             kept = entries.get(reservation_id)
-            was_released = kept is not None and kept.state is ReservationState.RELEASED
+            # What is not remembered any more has made way for others of its owner's.
+            was_released = kept is None or kept.state is ReservationState.RELEASED
             if was_released and job_id not in self._cancelled:
                 await self.cancel(job_id)
         for job in list(self.scheduler.reservation_jobs.waiting.values()):
@@ -493,7 +494,7 @@ class JobRunner:
             if not is_over or not reservation_id or job.job_id not in self.scheduler.waiting:
                 continue
             kept = entries.get(reservation_id)
-            was_released = kept is not None and kept.state is ReservationState.RELEASED
+            was_released = kept is None or kept.state is ReservationState.RELEASED
             self.scheduler.cancel(job.job_id, now)
             if was_released:
                 await self.over(

@@ -47,13 +47,16 @@ def compacted(
     jobs: JobTable,
     keeps: Callable[[TripEvent], bool],
 ) -> Iterator[AgentEvent]:
-    """The history of what is remembered, and at its end how many ids were given in all. What the
-    site remembers of itself is written anew by ``SiteState.history``. ``keeps``:
+    """The history of what is remembered, and at its end how many ids were given in all. Tombstones,
+    which entries leave when they make way, are written anew, and what the site remembers of itself
+    is, by ``SiteState.history``. ``keeps``:
     whether a record about trips still matters.
     """
     for event in events:
         if _is_remembered(event, calendar, jobs, keeps):
             yield event
+    for (owner, request_id), at in calendar.tombstoned.items():
+        yield RequestTombstoned(owner=owner, request_id=request_id, at=at)
     yield NumbersGiven(reservations=calendar.ids_given, jobs=jobs.ids_given)
 
 
@@ -68,8 +71,6 @@ def _is_remembered(
             return event.reservation.reservation_id in calendar.reservations
         case ReservationChanged():
             return event.reservation_id in calendar.reservations
-        case RequestTombstoned():
-            return calendar.tombstoned.get((event.owner, event.request_id)) == event.at
         case (
             JobAccepted()
             | JobStarting()

@@ -6,6 +6,7 @@ the ``JobView`` that its owner is shown.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -33,13 +34,14 @@ from gridtravel.agents.journal.events import (
 from gridtravel.agents.journal.leg_jobs import LegJobs
 from gridtravel.gridcore.booking.calendar_events import ReservationChanged, ReservationMoved
 from gridtravel.gridcore.booking.reservations import Reservation, ReservationEvent
+from gridtravel.gridcore.booking.tombstones import SharedRoom
 from gridtravel.gridcore.errors import NotAuthorisedError, NotFoundError
 from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.local_sched.scheduling.jobs import WaitReason
 
 HISTORY_JOBS_MAX: Final = 10_000
-"""Jobs that are over and still shown."""
+"""Jobs that are over and still shown, of all owners together."""
 
 _COMMITS: Final = (ReservationEvent.COMMIT, ReservationEvent.MERGE)
 
@@ -73,7 +75,8 @@ class JobTable:
         self._requeues: dict[str, int] = {}
         """Job -> times it was put back into the queue; only where it was."""
         self._by_request: dict[tuple[str, str], str] = {}
-        self._over: dict[str, None] = {}
+        self._over: SharedRoom[str] = SharedRoom()
+        """Jobs that are over, by owner: whose make way when there are too many."""
         self.ids_given = 0
         """Jobs ever accepted, the forgotten ones included."""
 
@@ -293,7 +296,7 @@ class JobTable:
         )
         self._leave_nodes(event.job_id)
         self.awaiting.pop(event.job_id, None)
-        self._over[event.job_id] = None
+        self._over.add(self.views[event.job_id].owner, event.job_id)
         self._forget_oldest()
 
     def validate(self) -> None:
@@ -305,8 +308,8 @@ class JobTable:
         assert set(self.runs_inside) <= set(self.booked_until), "only started jobs run inside"
         for job_id in self.awaiting:
             assert self.views[job_id].state is JobState.QUEUED, job_id
-        for job_id in self._over:
-            assert self.views[job_id].state.is_over, job_id
+        over = Counter(each.owner for each in self.views.values() if each.state.is_over)
+        assert self._over.counts() == over, "a place for each job that is over"
 
     def _resized(self, old: Reservation, new: Reservation) -> Iterator[JobResized]:
         for view in self.active():
@@ -349,10 +352,9 @@ class JobTable:
             table.pop(key, None)
 
     def _forget_oldest(self) -> None:
-        while len(self._over) > HISTORY_JOBS_MAX:
-            job_id = next(iter(self._over))
-            del self._over[job_id]
+        while (job_id := self._over.makes_way(HISTORY_JOBS_MAX)) is not None:
             view = self.views.pop(job_id)
+            self._over.drop(view.owner, job_id)
             self._by_request.pop((view.owner, view.spec.request_id), None)
             self.legs.forget_job(job_id, view.spec.reservation_id)
             self.bound_reservations.pop(job_id, None)

@@ -141,7 +141,8 @@ class HandoverReceiver:
     async def _take_over(self, view: JobView, handover: Handover) -> str:
         """Ask and fetch; the reason why it can never be, or nothing when it is done."""
         own_site = self._calendar.site
-        trip = self._calendar.get(view.spec.reservation_id).request.trip
+        leg = self._calendar.reservations.get(view.spec.reservation_id)
+        trip = None if leg is None else leg.request.trip
         if trip is None or handover.site not in trip.participants:
             return f"its reservation belongs to no trip that {handover.site} takes part in"
         if handover.site == own_site:
@@ -217,8 +218,9 @@ class HandoverReceiver:
         return job_id in self._jobs.awaiting
 
     def _deadline(self, view: JobView) -> Instant:
-        """Until when the job may start; its reservation may have been moved meanwhile."""
-        return self._calendar.get(view.spec.reservation_id).start + START_SLACK_S
+        """Until when the job may start; its reservation may have been moved, or be gone."""
+        leg = self._calendar.reservations.get(view.spec.reservation_id)
+        return 0 if leg is None else leg.start + START_SLACK_S
 
     async def _pause(self, view: JobView) -> None:
         now = self._clock.now_precise()

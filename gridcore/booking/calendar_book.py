@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right, insort
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from gridtravel.gridcore.booking import tombstones
 from gridtravel.gridcore.booking.calendar_events import (
     CalendarEvent,
     RequestTombstoned,
@@ -34,7 +36,7 @@ from gridtravel.gridcore.booking.reservations import (
 )
 from gridtravel.gridcore.booking.slot_keeping import SlotKeeper
 from gridtravel.gridcore.booking.summaries import CalendarVersion
-from gridtravel.gridcore.booking.tombstones import RequestTombstones
+from gridtravel.gridcore.booking.tombstones import OldestInstant, RequestTombstones, SharedRoom
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 from gridtravel.gridcore.capacity.whole_slots import SlotRule
 from gridtravel.gridcore.errors import (
@@ -89,16 +91,22 @@ class CalendarBook:
         jobs).
         """
         self.reservations: dict[str, Reservation] = {}
-        """By id: the live ones, and finished ones until their tombstone is forgotten."""
+        """By id: the live ones, and finished ones for ``tombstone_s``, as long as there is room."""
         self.finished_at: dict[str, Instant] = {}
         """When each finished reservation ended its life; the keys are exactly the finished entries.
         """
+        self._ended: SharedRoom[str] = SharedRoom()
+        """The same by owner: whose make way when there are too many."""
+        self._ended_at = OldestInstant()
+        """Of ``finished_at``."""
         self.tombstoned = RequestTombstones()
-        """(owner, request id) released before it was seen."""
+        """(owner, request id) released before it was seen, or of an entry that made way."""
         self._by_request: dict[tuple[str, str], tuple[str, ReservationRequest]] = {}
         """(owner, request id) -> the reservation it booked or amended, and the request as it was.
         Kept as long as the reservation, also when a later request has changed that.
         """
+        self._requests: dict[str, list[str]] = {}
+        """Reservation -> ids of the requests that booked or amended it, the first first."""
         self._footprints: dict[str, Footprint] = {}
         """What each live reservation has booked in ``free``."""
         self._replacement: dict[str, str] = {}
@@ -115,11 +123,6 @@ class CalendarBook:
         """
         self._starts: list[tuple[Instant, str]] = []
         """(start, id) of the committed entries, sorted."""
-        self._tombstones: list[Instant] = []
-        """Heap of the instants in ``finished_at`` and ``tombstoned``. A clock that steps leaves
-        those
-        out of order.
-        """
 
     @property
     def version(self) -> CalendarVersion:
@@ -147,6 +150,10 @@ class CalendarBook:
         """What ``owner``'s request booked, if it is still remembered."""
         found = self._by_request.get((owner, request_id))
         return None if found is None else self.reservations[found[0]]
+
+    def requests_for(self, reservation_id: str) -> int:
+        """How many requests booked and amended an entry."""
+        return len(self._requests[reservation_id])
 
     def live(self) -> list[Reservation]:
         """Held and committed entries in order of their start."""
@@ -210,7 +217,8 @@ class CalendarBook:
 
     def oldest_tombstone(self) -> Instant | None:
         """When the oldest finished or buried entry came to its end."""
-        return self._tombstones[0] if self._tombstones else None
+        oldest = (self._ended_at.get(), self.tombstoned.oldest())
+        return min((each for each in oldest if each is not None), default=None)
 
     def apply(self, event: CalendarEvent) -> None:
         """Carry out one event. ``ConflictError`` or ``NotFoundError`` when it contradicts the book;
@@ -295,8 +303,13 @@ class CalendarBook:
         current = sorted({each for each in self._ends if self._is_current(*each)})
         committed = sorted((self.reservations[each].end, each) for each in live - held)
         assert current == committed, "an end for each committed entry"
-        stones = sorted([*self.finished_at.values(), *self.tombstoned.values()])
-        assert sorted(self._tombstones) == stones, "an instant for each tombstone"
+        owners = Counter(self.reservations[each].owner for each in self.finished_at)
+        assert self._ended.counts() == owners, "a place for each finished entry"
+        assert self._ended_at.count == Counter(self.finished_at.values()), "and its instant"
+        requests = {each: dict.fromkeys(ids) for each, ids in self._requests.items()}
+        for (_, request_id), (reservation_id, _) in self._by_request.items():
+            assert request_id in requests[reservation_id], request_id
+        self.tombstoned.validate()
         for reservation in self.reservations.values():
             is_held = reservation.state is ReservationState.HELD
             assert is_held or reservation.hold_expires_at is None, reservation.reservation_id
@@ -315,7 +328,7 @@ class CalendarBook:
                 f"reservation {reservation_id} is in the book already, or is not a new one",
                 hint=REPORT_IT,
             )
-        key = self._new_key(reservation)
+        self._check_new(reservation)
         footprint = self.slots.whole(reservation)
         old_id = reservation.request.replaces if is_held else None
         if old_id not in self.reservations:
@@ -332,7 +345,7 @@ class CalendarBook:
             self._replacement[old_id] = reservation_id
         self._footprints[reservation_id] = footprint
         self.reservations[reservation_id] = reservation
-        self._by_request[key] = (reservation_id, reservation.request)
+        self._note_request(reservation)
         self.ids_given += 1
         if is_held:
             self._held[reservation_id] = None
@@ -349,7 +362,7 @@ class CalendarBook:
         key = (reservation.owner, reservation.request.request_id)
         is_merged = is_new_form(reservation, self.find_request(*key))
         if not is_merged:
-            self._new_key(reservation)
+            self._check_new(reservation)
         before, whole = self._footprints[reservation_id], self.slots.whole(reservation)
         after = spliced(before, whole, at)
         more = difference(after, before)
@@ -364,7 +377,7 @@ class CalendarBook:
         difference(before, after).unbook(self.free)
         self._footprints[reservation_id] = after
         self.reservations[reservation_id] = reservation
-        self._by_request[key] = (reservation_id, reservation.request)
+        self._note_request(reservation)
         self._note_end(reservation)
         self._drop_start(old)
         insort(self._starts, (reservation.start, reservation_id))
@@ -383,10 +396,15 @@ class CalendarBook:
             self._drop_start(old)
         self._give_back(old, event.at)
         self.finished_at[reservation_id] = event.at
-        heapq.heappush(self._tombstones, event.at)
+        self._ended.add(old.owner, reservation_id)
+        self._ended_at.add(event.at)
         replaced_id = old.request.replaces
         if replaced_id is not None and self._replacement.get(replaced_id) == reservation_id:
             del self._replacement[replaced_id]
+        while (gone := self._ended.makes_way(tombstones.ENDED_MAX)) is not None:
+            at = self.finished_at[gone]
+            for key in self._drop_finished(gone):
+                self.tombstoned.add(key, at)
 
     def _drop_start(self, reservation: Reservation) -> None:
         del self._starts[bisect_left(self._starts, (reservation.start, reservation.reservation_id))]
@@ -415,25 +433,34 @@ class CalendarBook:
         if key in self.tombstoned or key in self._by_request:
             raise ConflictError(f"request {event.request_id} is known already", hint=REPORT_IT)
         self.tombstoned.add(key, event.at)
-        heapq.heappush(self._tombstones, event.at)
 
     def _forget(self, before: Instant) -> None:
-        gone = dict.fromkeys(key for key, at in self.finished_at.items() if at < before)
-        for reservation_id in gone:
-            del self.reservations[reservation_id]
-            del self.finished_at[reservation_id]
-        for key in [key for key, (found, _) in self._by_request.items() if found in gone]:
-            del self._by_request[key]
+        for reservation_id in [key for key, at in self.finished_at.items() if at < before]:
+            self._drop_finished(reservation_id)
         self.tombstoned.forget(before)
-        while self._tombstones and self._tombstones[0] < before:
-            heapq.heappop(self._tombstones)
 
-    def _new_key(self, reservation: Reservation) -> tuple[str, str]:
-        """(owner, request id) of an entry, which must not have been heard before."""
+    def _drop_finished(self, reservation_id: str) -> list[tuple[str, str]]:
+        """Leave out a finished entry; returns the requests that were its own."""
+        owner = self.reservations.pop(reservation_id).owner
+        self._ended.drop(owner, reservation_id)
+        self._ended_at.drop(self.finished_at.pop(reservation_id))
+        keys = [(owner, each) for each in dict.fromkeys(self._requests.pop(reservation_id))]
+        # What merged a hold into a leg is the leg's now.
+        keys = [each for each in keys if self._by_request[each][0] == reservation_id]
+        for key in keys:
+            del self._by_request[key]
+        return keys
+
+    def _note_request(self, reservation: Reservation) -> None:
+        reservation_id, request = reservation.reservation_id, reservation.request
+        self._by_request[reservation.owner, request.request_id] = (reservation_id, request)
+        self._requests.setdefault(reservation_id, []).append(request.request_id)
+
+    def _check_new(self, reservation: Reservation) -> None:
+        """``ConflictError`` for an entry whose request was heard before."""
         key = (reservation.owner, reservation.request.request_id)
         if key in self._by_request or key in self.tombstoned:
             raise ConflictError(f"request {key[1]} was answered before", hint=REPORT_IT)
-        return key
 
     def _is_current(self, end: Instant, reservation_id: str) -> bool:
         entry = self.reservations.get(reservation_id)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.instants import Instant
+
+CHANGES_MAX: Final = 1_000
+"""Of one reservation: the requests for them are remembered for as long as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +43,9 @@ class CalendarRules:
     withdrawn.
     """
     tombstone_s: int = 86_400
-    """How long a finished id is remembered; far longer than any message can be late, and than a
-    traveller may take from the first hold of a trip to its decision.
+    """How long a finished id is remembered, as long as there is room (``tombstones``); far longer
+    than any message can be late, and than a traveller may take from the first hold of a trip to its
+    decision.
     """
     offers_max: int = 512
     """Most offers in one answer."""

@@ -23,6 +23,7 @@ from gridtravel.gridcore.booking.calendar_events import (
     ReservationGranted,
     ReservationMoved,
 )
+from gridtravel.gridcore.booking.calendar_rules import CHANGES_MAX
 from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
@@ -179,7 +180,6 @@ class Calendar(CalendarBook):
             return self.decide_release(known.reservation_id, by, now)
         if (by, request_id) in self.tombstoned:
             return ()
-        self.tombstoned.check_room(by)
         return (RequestTombstoned(owner=by, request_id=request_id, at=now),)
 
     def decide_amend(
@@ -346,6 +346,9 @@ class Calendar(CalendarBook):
             return self._refuse_state(reservation, verb)
         if reservation.reservation_id in self._replacement:
             return self._refuse_state(reservation, verb, "another change of it is under way")
+        if self.requests_for(reservation.reservation_id) > CHANGES_MAX:
+            why = f"it was changed {CHANGES_MAX} times; cancel it and book it again"
+            return self._refuse_state(reservation, verb, why)
         return None
 
     def _refuse_state(self, reservation: Reservation, verb: str, why: str = "") -> Decline:

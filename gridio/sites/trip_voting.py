@@ -19,6 +19,7 @@ from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
 from gridtravel.gridcore.trips.trip_consensus import (
+    ROUNDS_MAX,
     TRAVELLERS_FIRST,
     AcceptorAnswer,
     Ballot,
@@ -196,9 +197,12 @@ class TripVoting(TripQuestions):
     async def settle(self, wish: Outcome) -> Outcome | None:
         """One whole round with a new ballot: the outcome that may have been chosen already, else
         ``wish``. ``None``: no majority could be heard, or another proposer's ballot was higher; say
-        it again later.
+        it again later. Above the last round there is nothing to say: who has used that up, or
+        pretends that somebody has, keeps the question open, and its askers have other ends.
         """
         ballot = next_ballot([], self._proposer, self._last)
+        if ballot.round > ROUNDS_MAX:
+            return None
         self._last = ballot
         prepare = VoteQuestion(instance=self._question, phase=Phase.PREPARE, ballot=ballot)
         heard = await self._ask(prepare, self._is_majority)

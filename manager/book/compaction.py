@@ -45,6 +45,8 @@ def compacted(
         scratch.apply(event)
     yield AccountsCarried(groups_opened=book.opened, accounts=_carried(scratch, book))
     yield from kept
+    for (owner, request_id), at in book.tombstoned.items():
+        yield RequestTombstoned(owner=owner, request_id=request_id, at=at)
     landed = [part for key, part in scratch.owed.items() if key not in book.owed]
     yield from (UndoLanded(child=part.child, request_id=part.request_id) for part in landed)
     owed = tuple(part for key, part in book.owed.items() if scratch.owed.get(key) != part)
@@ -75,8 +77,6 @@ def _is_remembered(
             group_id = reservation.reservation_id
         case GroupDecided() | PartRenewed() | GroupCommitted() | GroupEnded():
             group_id = event.group_id
-        case RequestTombstoned():
-            return book.tombstoned.get((event.owner, event.request_id)) == event.at
         case _:
             return False  # written anew, as it is now
     return group_id in book.groups or group_id in merged

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gridtravel.gridcore.booking.calendar_events import FinishedForgotten, RequestTombstoned
-from gridtravel.gridcore.booking.calendar_rules import CalendarRules
+from gridtravel.gridcore.booking.calendar_rules import CHANGES_MAX, CalendarRules
 from gridtravel.gridcore.booking.reservations import (
     Decline,
     DeclineRule,
@@ -107,6 +107,9 @@ class CompositeCalendar(CompositeBook):
             return self._refuse_state(group, verb)
         if group_id in self._successor:
             return self._refuse_state(group, verb, "another change of it is under way")
+        if self.requests_for(group_id) > CHANGES_MAX:
+            why = f"it was changed {CHANGES_MAX} times; cancel it and book it again"
+            return self._refuse_state(group, verb, why)
         if verb == "replace" and group.reservation.request.trip is not None:
             why = "a leg at a manager cannot be changed with its trip; cancel it and book it again"
             return self._refuse_state(group, verb, why)
@@ -177,7 +180,6 @@ class CompositeCalendar(CompositeBook):
             return self.decide_release(known.amends or known.group_id, by, now)
         if (by, request_id) in self.tombstoned:
             return ()
-        self.tombstoned.check_room(by)
         return (RequestTombstoned(owner=by, request_id=request_id, at=now),)
 
     def decide_sweep(self, now: Instant) -> tuple[BookEvent, ...]:

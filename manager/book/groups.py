@@ -19,9 +19,11 @@ itself: an abandoned commit never heals on its own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from gridtravel.gridcore.booking import tombstones
 from gridtravel.gridcore.booking.calendar_events import FinishedForgotten, RequestTombstoned
 from gridtravel.gridcore.booking.reservations import (
     Reservation,
@@ -29,7 +31,7 @@ from gridtravel.gridcore.booking.reservations import (
     ReservationRequest,
     ReservationState,
 )
-from gridtravel.gridcore.booking.tombstones import RequestTombstones
+from gridtravel.gridcore.booking.tombstones import RequestTombstones, SharedRoom
 from gridtravel.gridcore.errors import REPORT_IT, ConflictError, NotAuthorisedError, NotFoundError
 from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridcore.timing.instants import Instant
@@ -84,17 +86,23 @@ class CompositeBook:
         self.trade = TradeLedger(site)
         """Who ran whose work; follows from the ends of groups."""
         self.groups: dict[str, Group] = {}
-        """By id: live ones, and finished ones until their tombstone is forgotten."""
+        """By id: live ones, and finished ones for ``tombstone_s``, as long as there is room."""
         self.asked: dict[str, tuple[Part, ...]] = {}
         """Group id -> holds that were asked for and belong to no group yet. Never empty tuples."""
         self.owed: dict[tuple[str, str], Part] = {}
         """(child, request id) -> what the child must still be told to undo."""
         self.finished_at: dict[str, Instant] = {}
         """When each finished group ended; the keys are exactly the finished groups."""
+        self._ended: SharedRoom[str] = SharedRoom()
+        """The same by owner: whose make way when there are too many."""
         self.tombstoned = RequestTombstones()
-        """(owner, request id) released before anything was booked for it."""
+        """(owner, request id) released before anything was booked for it, or of a group that made
+        way.
+        """
         self._by_request: dict[tuple[str, str], tuple[str, ReservationRequest]] = {}
         """(owner, request id) -> the group it booked or amended, and the request as it was."""
+        self._requests: dict[str, list[str]] = {}
+        """Group -> ids of the requests that booked or amended it, the first first."""
         self._successor: dict[str, str] = {}
         """Committed group -> the held one that is to replace or amend it."""
         self._opened = 0
@@ -128,6 +136,10 @@ class CompositeBook:
         """What ``owner``'s request booked, if it is still remembered."""
         found = self._by_request.get((owner, request_id))
         return None if found is None else self.groups[found[0]]
+
+    def requests_for(self, group_id: str) -> int:
+        """How many requests booked and amended a group."""
+        return len(self._requests[group_id])
 
     def successor_of(self, group_id: str) -> str | None:
         """The held group that is to replace or amend ``group_id``."""
@@ -197,6 +209,11 @@ class CompositeBook:
         for key, (group_id, request) in self._by_request.items():
             owner = self.groups[group_id].reservation.owner
             assert key == (owner, request.request_id), key
+            assert request.request_id in self._requests[group_id], key
+        assert set(self._requests) == set(self.groups), "requests of each group"
+        owners = Counter(self.groups[each].reservation.owner for each in self.finished_at)
+        assert self._ended.counts() == owners, "a place for each finished one"
+        self.tombstoned.validate()
         for old, new in self._successor.items():
             assert self.groups[old].reservation.state is ReservationState.COMMITTED, old
             assert self.groups[new].reservation.state is ReservationState.HELD, new
@@ -239,7 +256,7 @@ class CompositeBook:
         self.groups[group_id] = Group(
             reservation=reservation, parts=event.parts, amends=event.amends
         )
-        self._by_request[key] = (group_id, reservation.request)
+        self._note_request(reservation)
 
     def _is_forgotten(self, group_id: str) -> bool:
         """True for an id that was given, of a group that a compacted journal does not know."""
@@ -276,9 +293,9 @@ class CompositeBook:
             created_at = old.reservation.created_at
             firm = replace(firm, reservation_id=old_id, created_at=created_at)
             del self.groups[group.group_id]
+            del self._requests[group.group_id]
             self.groups[old_id] = Group(reservation=firm, parts=group.parts)
-            key = (firm.owner, firm.request.request_id)
-            self._by_request[key] = (old_id, firm.request)
+            self._note_request(firm)
         self._owe(replace(part, lapses_at=None) for part in left)
 
     def _end(self, group: Group, event: ReservationEvent, at: Instant) -> None:
@@ -302,6 +319,11 @@ class CompositeBook:
         ended = replace(group.reservation.after(event), hold_expires_at=None)
         self.groups[group.group_id] = replace(group, reservation=ended, is_decided=False)
         self.finished_at[group.group_id] = at
+        self._ended.add(ended.owner, group.group_id)
+        while (gone := self._ended.makes_way(tombstones.ENDED_MAX)) is not None:
+            ended_at = self.finished_at[gone]
+            for key in self._drop_finished(gone):
+                self.tombstoned.add(key, ended_at)
 
     def _owe(self, parts: Iterable[Part]) -> None:
         for part in parts:
@@ -322,14 +344,24 @@ class CompositeBook:
         self.tombstoned.add(key, event.at)
 
     def _forget(self, before: Instant) -> None:
-        gone = [group_id for group_id, at in self.finished_at.items() if at < before]
-        for group_id in gone:
-            del self.groups[group_id]
-            del self.finished_at[group_id]
-        forgotten = dict.fromkeys(gone)
-        for key in [key for key, found in self._by_request.items() if found[0] in forgotten]:
-            del self._by_request[key]
+        for group_id in [key for key, at in self.finished_at.items() if at < before]:
+            self._drop_finished(group_id)
         self.tombstoned.forget(before)
+
+    def _drop_finished(self, group_id: str) -> list[tuple[str, str]]:
+        """Leave out a finished group; returns the requests that were its own."""
+        owner = self.groups.pop(group_id).reservation.owner
+        self._ended.drop(owner, group_id)
+        del self.finished_at[group_id]
+        keys = [(owner, each) for each in dict.fromkeys(self._requests.pop(group_id))]
+        for key in keys:
+            del self._by_request[key]
+        return keys
+
+    def _note_request(self, reservation: Reservation) -> None:
+        group_id, request = reservation.reservation_id, reservation.request
+        self._by_request[reservation.owner, request.request_id] = (group_id, request)
+        self._requests.setdefault(group_id, []).append(request.request_id)
 
 
 def _number_of(group_id: str) -> int:

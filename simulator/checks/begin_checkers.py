@@ -42,11 +42,17 @@ def start_s(site: CheckedSite, start: int, at_s: float | None = None) -> float:
     return start - WORLD_BEGIN - site.clock.offset_s(at_s)
 
 
-def check_begun(world: CheckedWorld, trip_id: str, *, may_not_begin: bool) -> None:
-    """Look at every start of a trip. ``may_not_begin``: it was undone, so that none need begin."""
+def check_begun(
+    world: CheckedWorld, trip_id: str, *, undone_s: float | None, may_be_called_off: bool
+) -> None:
+    """Look at every start of a trip. Where it was undone before, from ``undone_s`` on, or a lying
+    party may have called it off, none need begin; but not some without the others.
+    """
     for start in _starts_of(world, trip_id):
-        if start.begun or not may_not_begin:
-            _check_start(world, start, may_not_begin=may_not_begin)
+        last_s = max(start_s(site, start.start) for site in world.sites.values()) + BEGIN_WITHIN_S
+        is_undone = undone_s is not None and undone_s <= last_s
+        if start.begun or not (is_undone or may_be_called_off):
+            _check_start(world, start, undone_s)
 
 
 def unheard_at_start(world: CheckedWorld, site: CheckedSite, trip: TripRef, start: int) -> str:
@@ -66,7 +72,13 @@ def was_not_ready(site: CheckedSite, promise: Promise) -> bool:
     return any(promise.arrived.get(path, begins_s) >= begins_s for path in promise.wants)
 
 
-def _check_start(world: CheckedWorld, start: CommonStart, *, may_not_begin: bool) -> None:
+def ended_by(leg: Promise, undone_s: float | None) -> bool:
+    """True for a leg that was released when its trip was being undone."""
+    released_s = leg.since(ReservationState.RELEASED)
+    return undone_s is not None and released_s is not None and undone_s <= released_s
+
+
+def _check_start(world: CheckedWorld, start: CommonStart, undone_s: float | None) -> None:
     for site, promise in start.begun:
         late_s = start_s(site, start.start) + BEGIN_WITHIN_S + SLACK_S
         if promise.runs[start.trip.instance] > late_s and not unheard_at_start(
@@ -83,7 +95,7 @@ def _check_start(world: CheckedWorld, start: CommonStart, *, may_not_begin: bool
     excuses = {
         site.name: _why_not_begun(world, start, site, promise) for site, promise in start.not_begun
     }
-    if start.begun and may_not_begin and all(map(_was_ended_at_its_start, start.not_begun)):
+    if start.begun and all(_was_ended_at_its_start(*each, undone_s) for each in start.not_begun):
         world.event_log.counts["did not begin, alone: ended by its user"] += 1
         return
     if not start.begun and any(each and was_not_ready(at, each) for at, each in start.not_begun):
@@ -137,7 +149,7 @@ def _starts_of(world: CheckedWorld, trip_id: str) -> list[CommonStart]:
                 or promise.state is ReservationState.SUPERSEDED  # its leg has its form now
                 or trip.begin is not Begin.TOGETHER
                 or not trip.acceptors
-                or promise.reservation.owner in world.liars
+                or promise.is_of(world.liars)
             ):
                 continue
             key = trip.instance, promise.reservation.start
@@ -170,11 +182,13 @@ def _was_committed(leg: tuple[CheckedSite, Promise | None]) -> bool:
     return promise is not None and promise.was(ReservationState.COMMITTED)
 
 
-def _was_ended_at_its_start(leg: tuple[CheckedSite, Promise | None]) -> bool:
-    site, promise = leg
-    released_s = None if promise is None else promise.since(ReservationState.RELEASED)
-    if promise is None or released_s is None:
+def _was_ended_at_its_start(
+    site: CheckedSite, promise: Promise | None, undone_s: float | None
+) -> bool:
+    """By its user, when others had learned that the trip runs."""
+    if promise is None or not ended_by(promise, undone_s):
         return False
+    released_s = promise.since(ReservationState.RELEASED) or 0.0
     return released_s >= start_s(site, promise.reservation.start) - CHECK_BEFORE_S
 
 

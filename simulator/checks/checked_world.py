@@ -6,13 +6,18 @@ strictly as a simulated one. Only a simulated world can be asked while it lives 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from gridtravel.travel_agent.log.events import UndoAsked
+from gridtravel.travel_agent.log.trip_log import CODEC
+
 if TYPE_CHECKING:
     from gridtravel.agents.node_agent import NodeAgent
+    from gridtravel.gridcore.timing.instants import Instant
     from gridtravel.gridcore.trips.itineraries import TripState
+    from gridtravel.gridio.journal.contract import Record
     from gridtravel.gridio.ledger.ledger import Ledger
     from gridtravel.simulator.checks.site_ledger import SiteLedger
     from gridtravel.simulator.kernel.event_log import EventLog, Timekeeper
@@ -83,6 +88,18 @@ class CheckedLaptop(Protocol):
     def stories(self) -> dict[str, TripStory]:
         """What its logs say, by trip."""
         ...
+
+    def undone_s(self) -> dict[str, float]:
+        """By trip: the second of the world at which its log first says that it is to be undone."""
+        ...
+
+
+def undo_asked_at(records: Iterable[Record]) -> Instant | None:
+    """When a trip's log first says that the trip is to be undone, by the laptop's clock. ``None``:
+    it does not; a trip that has failed or is completed was not undone.
+    """
+    undoing = (each.at for each in records if isinstance(CODEC.decode(each), UndoAsked))
+    return next(undoing, None)
 
 
 class CheckedWorld(Protocol):

@@ -15,6 +15,7 @@ from gridtravel.gridcore.booking.reservations import ReservationState
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.trips.registers import REGISTERS_MAX, STRANGE_VOTES_MAX
 from gridtravel.gridio.sites.publishing import HEARTBEAT_S
+from gridtravel.simulator.checks.race_checkers import check_races
 from gridtravel.simulator.checks.site_ledger import COMMITTED, EARLY, HELD, OVER_COMMITTED
 from gridtravel.simulator.checks.trip_checkers import check_logs, check_status, check_trips
 from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
@@ -71,6 +72,7 @@ def check_travelled(world: LivingWorld) -> None:
                 CONVERGED, f"{watcher.name} has not agreed with its owner for {since_s:.0f} s"
             )
     check_trips(world, is_final=True)
+    check_races(world)
 
 
 def honest_sites(world: LivingWorld) -> list[LivingSite]:
@@ -166,7 +168,7 @@ def _may_stay_in_doubt(world: LivingWorld, promise: Promise) -> bool:
     """A liar's own hold, or one of a trip that a liar keeps, is in doubt until the site's limit."""
     trip = promise.reservation.request.trip
     keepers = {each.site for each in trip.acceptors} if trip is not None else set()
-    return promise.reservation.owner in world.liars or bool(keepers & world.liars)
+    return promise.is_of(world.liars) or bool(keepers & world.liars)
 
 
 def check_replay(world: LivingWorld, site: LivingSite) -> None:

@@ -34,6 +34,7 @@ from gridtravel.gridcore.booking.reservations import (
 from gridtravel.gridio.journal.compaction import HISTORY_KIND
 
 if TYPE_CHECKING:
+    from gridtravel.gridcore.jobs.races import Race
     from gridtravel.gridio.journal.contract import Record
     from gridtravel.local_sched.resource_managers.base import Launch
     from gridtravel.simulator.kernel.event_log import EventLog, Timekeeper
@@ -66,6 +67,11 @@ class Promise:
     arrived: dict[str, float] = field(default_factory=dict)
     """By input: when it was stored that all of it had come."""
 
+    def is_of(self, liars: frozenset[str]) -> bool:
+        """True for what one of them owns, or has booked as a manager in somebody's name."""
+        reservation = self.reservation
+        return reservation.owner in liars or not liars.isdisjoint(reservation.request.via)
+
     def was(self, state: ReservationState) -> bool:
         """True when it ever was in ``state``."""
         return any(each is state for _, each in self.history)
@@ -90,10 +96,11 @@ class JobEntry:
     nodes: int
     reservation_id: str = ""
     """Inside which it was submitted."""
-    race: str = ""
-    """The race that it is a copy in; empty: it runs alone."""
-    is_running: bool = False
-    """It was stored that it runs, or ran."""
+    race: Race | None = None
+    """Of which it is a copy."""
+    accepted_s: float = 0.0
+    running_s: float | None = None
+    """Seconds of the world at which it was stored that it is queued, and that it runs."""
     starting: JobStarting | None = None
     started_s: float | None = None
     over_s: float | None = None
@@ -154,8 +161,7 @@ class SiteLedger:
                     self.jobs[event.job_id].started_s = self._loop.time()
                     self._check_job_room(event)
                 case JobRunning():
-                    assert event.job_id in self.jobs, "what runs was accepted"
-                    self.jobs[event.job_id].is_running = True
+                    self.jobs[event.job_id].running_s = self._loop.time()
                 case JobOver():
                     self.jobs[event.job_id].over = event
                     self.jobs[event.job_id].over_s = self._loop.time()
@@ -183,7 +189,8 @@ class SiteLedger:
             key,
             event.spec.nodes,
             reservation_id=event.spec.reservation_id,
-            race=event.spec.race.trip_id if event.spec.race is not None else "",
+            race=event.spec.race,
+            accepted_s=self._loop.time(),
         )
         promise = self.promises.get(event.spec.reservation_id)
         if promise is not None and event.came_with_hold:

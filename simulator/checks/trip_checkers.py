@@ -2,8 +2,9 @@
 user is told.
 
 A trip may be torn only where no protocol can help (docs/protocol.md): its leg's start came while
-the site could not hear a majority, by the world's own record of who was gone and cut off, or it was
-cancelled when a leg's time had come. Such trips are counted apart (``excused``), never silently.
+the site could not hear a majority, by the world's own record of who was gone and cut off, or its
+user cancelled it when its legs' time had come. Such trips are counted apart (``excused``), never
+silently. A cancellation explains the legs that ended after it, and no others.
 
 Where somebody lies only the honest are looked at: trips of honest owners, and of these the legs at
 honest sites. A trip whose outcome a lying site keeps is counted apart, whatever became of it.
@@ -21,6 +22,7 @@ from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, TripState
 from gridtravel.gridcore.trips.registers import CHECK_BEFORE_S
 from gridtravel.simulator.checks.begin_checkers import (
     check_begun,
+    ended_by,
     unheard_at_start,
     was_not_ready,
 )
@@ -50,9 +52,6 @@ SHOWN: Final = "gur status tells the truth"
 CANCEL_LEAD_S: Final = 6.0
 """A cancellation this long before a leg's start reaches it whatever dies (docs/protocol.md)."""
 UNDONE: Final = (TripState.CANCELLED, TripState.DECLINED)
-"""What ``gur status`` may call a trip whose time had come before it was undone."""
-CALLED_OFF: Final = (*UNDONE, TripState.ABSENT)
-"""Over because its laptop let it go. FAILED and COMPLETED are what became of it by itself."""
 ABORTED: Final = "ABSENT"
 WHOLE: Final = "BOOKED"
 TORN: Final = "TORN"
@@ -142,7 +141,7 @@ def trips_of(world: CheckedWorld) -> dict[str, TripBooks]:
             continue
         for trip_id, promise in site.ledger.of_trips():
             trip = trip_of(promise)
-            if promise.reservation.owner in world.liars:
+            if promise.is_of(world.liars):
                 continue
             if trip.legs and not trip.is_leg_of(site.name):
                 continue  # A part of a manager's leg (``group_checkers``).
@@ -158,11 +157,9 @@ def check_trips(world: CheckedWorld, *, is_final: bool) -> dict[str, str]:
     be on its way.
     """
     outcomes: dict[str, str] = {}
-    undone: dict[str, bool] = {}
+    undone: dict[str, float] = {}
     for laptop in world.laptops.values():
-        for trip_id, story in laptop.stories().items():
-            was_undone = story.state in CALLED_OFF and story.attempt.number > 0
-            undone[trip_id] = story.is_undoing or was_undone
+        undone.update(laptop.undone_s())
     for trip_id, books in trips_of(world).items():
         outcome = books.outcome()
         if books.is_kept_by_a_liar:
@@ -171,15 +168,19 @@ def check_trips(world: CheckedWorld, *, is_final: bool) -> dict[str, str]:
         check_order(world, trip_id, books.stages, books.legs, books.lying_stages())
         outcomes[trip_id] = outcome
         if is_final:
-            is_undone = undone.get(trip_id, False)
-            check_begun(world, trip_id, may_not_begin=is_undone or books.has_lying_party)
+            check_begun(
+                world,
+                trip_id,
+                undone_s=undone.get(trip_id),
+                may_be_called_off=books.has_lying_party,
+            )
         elif books.has_lying_party or any(each.withdrawn_s for _, each in books.legs):
             continue  # called off, the other legs end when they ask whether they run
-        if outcome != TORN or (undone.get(trip_id) and not is_final):
+        if outcome != TORN or (trip_id in undone and not is_final):
             continue
         if not is_final and books.without_left_out().outcome() != TORN:
             continue  # a leg that a change left out ends before its start
-        excuse = _excuse(world, books, is_cancelled=undone.get(trip_id, False))
+        excuse = _excuse(world, books, undone.get(trip_id))
         if excuse:
             if is_final:
                 world.event_log.counts[f"torn, excused: {excuse}"] += 1
@@ -197,13 +198,16 @@ def start_s(site: CheckedSite, promise: Promise, at_s: float | None = None) -> f
     return promise.reservation.start - WORLD_BEGIN - site.clock.offset_s(at_s)
 
 
-def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str:
-    """Why a torn trip could not be helped; empty: it could.
+def _excuse(world: CheckedWorld, books: TripBooks, undone_s: float | None) -> str:
+    """Why a torn trip could not be helped; empty: it could. ``undone_s``: when its user, or its
+    laptop, began to undo it.
 
     The newest attempt that any leg was kept with is what was decided. Its other legs are lost, or
-    are still as an earlier attempt had them (``stale``), or that left them out.
+    are still as an earlier attempt had them (``stale``), or that left them out. Each needs a reason
+    of its own; that of a stage whose job failed without starting is the one before it
+    (docs/protocol.md, section 6).
     """
-    if books.stages and is_cancelled and _had_begun(books):
+    if books.stages and undone_s is not None and _had_begun(books):
         return "cancelled when a stage had begun"
     kept = books.kept()
     newest = max((trip_of(each) for _, each in kept), key=lambda trip: trip.attempt)
@@ -222,24 +226,29 @@ def _excuse(world: CheckedWorld, books: TripBooks, *, is_cancelled: bool) -> str
     wanted = len(books.honest_stages()) if books.stages else len(books.expected(newest))
     if len(lost) + len(kept) - len(stale) != wanted:
         return ""
-    if books.stages and lost_by_failure(lost):
+    let_go = [each for each in lost if books.stages and lost_by_failure([each])]
+    if let_go and len(let_go) == len(lost):
         return "a stage failed, and those behind it were let go"
-    if is_cancelled:
-        released = [each.since(ReservationState.RELEASED) or 0.0 for _, each in lost]
+    cancelled = [each for each in lost if ended_by(each[1], undone_s)]
+    if cancelled:
+        lost = [each for each in lost if each not in cancelled]
+        released = [each.since(ReservationState.RELEASED) or 0.0 for _, each in cancelled]
         starts = [start_s(site, each) for site, each in kept]
-        if max(released, default=0.0) >= min(starts) - CANCEL_LEAD_S:
-            return "cancelled when it was starting"
-        if all(_unheard(world, site, each) for site, each in kept):
-            return "cancelled out of reach until its start"
-        return ""
-    let_go = 0
+        excuse = "cancelled when it was starting"
+        if max(released) < min(starts) - CANCEL_LEAD_S:
+            excuse = "cancelled out of reach until its start"
+            if not all(_unheard(world, site, each) for site, each in kept):
+                return ""
+        olds = [stale.get((site.name, trip_of(each).leg)) for site, each in lost]
+        is_helpless = all(
+            leg in let_go or _why_lost(world, *leg, old)
+            for leg, old in zip(lost, olds, strict=True)
+        )
+        return excuse if is_helpless else ""
     for site, each in lost:
         old = stale.get((site.name, trip_of(each).leg))
-        if _why_lost(world, site, each, old):
-            continue
-        if not (books.stages and lost_by_failure([(site, each)])):
+        if (site, each) not in let_go and not _why_lost(world, site, each, old):
             return ""
-        let_go += 1
     left_out = [
         (site, each)
         for site, each in kept
@@ -305,8 +314,8 @@ def check_logs(world: CheckedWorld) -> None:
         for trip_id, story in laptop.stories().items():
             books = trips.get(trip_id)
             is_lied_about = books is not None and books.is_kept_by_a_liar
-            if story.copies:
-                continue  # A race reserves nothing (``race_checkers``).
+            if story.copies and (story.state is TripState.BOOKED or story.state.is_over):
+                continue  # it has no legs that are held: see ``race_checkers``
             if story.trip_id and not is_lied_about and not _is_with_liars(world, story.legs):
                 _check_log(world, laptop, story, trips.get(trip_id), told.get(trip_id))
 
@@ -388,8 +397,8 @@ def check_told(world: CheckedWorld, itinerary: Itinerary) -> None:
     if itinerary.state is not TripState.BOOKED:
         return
     for leg in itinerary.legs:
-        if leg.site in world.liars:
-            continue
+        if leg.site in world.liars or leg.reservation_id is None:
+            continue  # nobody answers for it, or it is a copy in a race, which holds nothing
         promise = world.sites[leg.site].ledger.promises.get(leg.reservation_id or "")
         if (
             promise is None
@@ -411,6 +420,7 @@ async def check_status(world: LivingWorld) -> None:
         if life is None:
             continue
         agent = laptop.agent(life)
+        races = {trip_id for trip_id, story in laptop.stories().items() if story.copies}
         for told in laptop.told:
             if not told.trip_id:
                 continue
@@ -421,7 +431,8 @@ async def check_status(world: LivingWorld) -> None:
                     SHOWN, f"gur status {told.trip_id}: {first_fault(fault)}", told.trip_id
                 )
                 continue
-            if not _is_with_liars(world, report.itinerary.legs):
+            is_race = told.trip_id in races  # of which no leg is held
+            if not is_race and not _is_with_liars(world, report.itinerary.legs):
                 check_shown(world, told.trip_id, report.itinerary.state)
 
 

@@ -27,7 +27,8 @@ def torture(
         float, typer.Option(min=0.0, max=0.9, help="Most of the messages that are lost.")
     ] = 0.5,
     liars: Annotated[
-        bool, typer.Option("--liars", help="A third of the laptops lie, and mostly one site.")
+        bool,
+        typer.Option("--liars", help="A third of the laptops lie, mostly a site and a manager."),
     ] = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; default: one a processor.")

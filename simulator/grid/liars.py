@@ -43,7 +43,12 @@ from gridtravel.gridcore.trips.trip_consensus import (
 from gridtravel.gridio.journal.contract import JournalFailed
 from gridtravel.simulator.checks.site_ledger import SiteLedger
 from gridtravel.simulator.grid.simulated_laptop import LaptopPlan, SimulatedLaptop
-from gridtravel.simulator.grid.simulated_site import SimulatedSite, SitePlan, endpoint_of
+from gridtravel.simulator.grid.simulated_site import (
+    SimulatedSite,
+    SitePlan,
+    endpoint_of,
+    subject_of_laptop,
+)
 from gridtravel.simulator.kernel.event_log import EventLog
 from gridtravel.simulator.kernel.network_wire import SimulatedConnection
 from gridtravel.simulator.kernel.processes import SimulatedProcess
@@ -169,7 +174,7 @@ class LyingLaptop(SimulatedLaptop):
         super().__init__(replace(plan, wishes=()), sites, frame)
         self._gossip = frame
         self._chance = frame.chance.child(f"lies of {plan.name}")
-        self._caller = Caller(subject=f"/CN={plan.name}", login=plan.name)
+        self._caller = Caller(subject=subject_of_laptop(plan.name), login=plan.name)
         self._own: list[TripRef] = []
         """Its own attempts, one for each leg: some are named again with other parts."""
         self._held: list[tuple[str, str]] = []

@@ -8,6 +8,7 @@ from typing import Final
 from gridtravel.gridcore.jobs.tasks import TaskSpec
 from gridtravel.gridcore.trips.machines import MachineRequest
 from gridtravel.gridcore.trips.metajobs import Metajob, UsagePattern
+from gridtravel.simulator.grid.lying_manager import ManagerPlan
 from gridtravel.simulator.grid.random_pipelines import PIPELINES, with_pipelines
 from gridtravel.simulator.grid.simulated_laptop import LaptopPlan, TripWish
 from gridtravel.simulator.grid.simulated_site import SitePlan
@@ -36,6 +37,8 @@ STEPS_MOST: Final = 250
 
 LYING_SITES: Final = 0.7
 """Share of the worlds with liars in which a site is one of them."""
+LYING_MANAGERS: Final = 0.6
+"""Share of the worlds with liars in which a manager is one of them."""
 CHANGES: Final = 0.35
 """Share of the trips that their users change."""
 
@@ -87,6 +90,7 @@ def with_liars(chance: Chance, plan: WorldPlan) -> WorldPlan:
     """The same world with liars in it. In half of the worlds its users let only the other sites
     keep their trips, so that the lying one is a party and nothing else.
     """
+    plan = _with_races(Chance(plan.seed, "races"), plan)
     site = chance.one_of(plan.sites).name if chance.happens(LYING_SITES) else ""
     keepers = tuple(each.name for each in plan.sites if each.name != site)
     honest = plan.laptops
@@ -97,7 +101,77 @@ def with_liars(chance: Chance, plan: WorldPlan) -> WorldPlan:
         for number in range(1, 1 + max(1, len(honest) // 2))
     )
     names = [each.name for each in lying]
-    return replace(plan, laptops=(*honest, *lying), liars=(*names, site) if site else tuple(names))
+    plan = replace(plan, laptops=(*honest, *lying), liars=(*names, site) if site else tuple(names))
+    return _with_manager(Chance(plan.seed, "lying manager"), plan)
+
+
+def _with_races(chance: Chance, plan: WorldPlan) -> WorldPlan:
+    """Each user has a copy of one more job wait in several queues, and one of them may run."""
+    laptops = (
+        replace(each, wishes=(*each.wishes, _race(chance, f"{each.name}-r", plan.sites)))
+        for each in plan.laptops
+    )
+    return replace(plan, laptops=tuple(laptops))
+
+
+def _race(chance: Chance, name: str, sites: tuple[SitePlan, ...]) -> TripWish:
+    at_s = chance.seconds(0.5, STORM_S * 0.8)
+    copies = chance.some_of(sites, chance.whole(2, min(LEGS_MOST, len(sites))))
+    duration_s, earliest = chance.whole(20, 120), WORLD_BEGIN + int(at_s)
+    metajob = Metajob(
+        name=name,
+        usage_pattern=UsagePattern.SINGLE,
+        is_race=True,
+        nodes_total=1,
+        machines=tuple(
+            MachineRequest(machine=each.name, nodes_min=1, nodes_max=1) for each in copies
+        ),
+        duration_s=duration_s,
+        earliest_start=earliest,
+        latest_end=earliest + duration_s + chance.whole(300, 1200),
+        task=TaskSpec(command=("run",)),
+    )
+    cancel_after_s = chance.seconds(1.0, 200.0) if chance.happens(0.25) else None
+    return TripWish(
+        at_s=at_s, metajob=metajob, cancel_after_s=cancel_after_s, tries=chance.whole(1, 4)
+    )
+
+
+def _with_manager(chance: Chance, plan: WorldPlan) -> WorldPlan:
+    """In most worlds a manager over up to three of the sites lies as well, and honest users have it
+    hold legs of further trips of theirs, which run no programs there.
+    """
+    if not chance.happens(LYING_MANAGERS):
+        return plan
+    below = chance.some_of(plan.sites, chance.whole(1, min(3, len(plan.sites))))
+    manager = ManagerPlan(name="m1", children=tuple(each.name for each in below))
+    laptops = []
+    for laptop in plan.laptops:
+        if laptop.name in plan.liars:
+            laptops.append(laptop)
+            continue
+        wishes = (
+            _through(manager.name, _wish(chance, f"{laptop.name}-m{number}", plan.sites))
+            for number in range(1, 1 + chance.whole(1, 3))
+        )
+        laptops.append(replace(laptop, wishes=(*laptop.wishes, *wishes), managers=(manager.name,)))
+    return replace(
+        plan,
+        laptops=tuple(laptops),
+        managers=(manager,),
+        liars=(*plan.liars, manager.name),
+    )
+
+
+def _through(manager: str, wish: TripWish) -> TripWish:
+    """The same with a leg at the manager, without programs, and at two sites at the most: few of
+    larger trips are ever booked.
+    """
+    job = wish.metajob
+    legs = (*job.machines[:2], MachineRequest(machine=manager, nodes_min=1, nodes_max=1))
+    nodes_total = sum(each.nodes_min for each in legs)
+    metajob = replace(job, machines=legs, nodes_total=nodes_total, task=None)
+    return replace(wish, metajob=metajob, tries=4)
 
 
 def _site(chance: Chance, name: str) -> SitePlan:

@@ -26,10 +26,11 @@ from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
 from gridtravel.gridio.journal.memory import Disk, MemoryJournal, WriteStage
 from gridtravel.gridio.system.ids import SeededIds
-from gridtravel.simulator.grid.simulated_site import endpoint_of
+from gridtravel.simulator.checks.checked_world import undo_asked_at
+from gridtravel.simulator.grid.simulated_site import endpoint_of, subject_of_laptop
 from gridtravel.simulator.kernel.network_wire import SimulatedConnection
 from gridtravel.simulator.kernel.processes import PointKind, SimulatedProcess, first_fault
-from gridtravel.simulator.kernel.virtual_clock import ClockStep, VirtualClock
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN, ClockStep, VirtualClock
 from gridtravel.travel_agent.agent import TravelAgent
 from gridtravel.travel_agent.booking.amend import TripChange
 from gridtravel.travel_agent.choices import SearchChoice
@@ -77,6 +78,8 @@ class LaptopPlan:
     search: SearchChoice = SearchChoice.AUTO
     keepers: tuple[str, ...] = ()
     """Sites that may keep its trips; empty: any."""
+    managers: tuple[str, ...] = ()
+    """Calendar managers in its list of machines, beside all sites."""
 
 
 @dataclass(slots=True)
@@ -179,8 +182,13 @@ class SimulatedLaptop:
             search=plan.search,
             keepers=plan.keepers,
             machines={
-                name: MachineEntry(machine=name, site=name, endpoint=endpoint_of(name))
-                for name in sites
+                name: MachineEntry(
+                    machine=name,
+                    site=name,
+                    endpoint=endpoint_of(name),
+                    is_manager=name in plan.managers,
+                )
+                for name in (*sites, *plan.managers)
             },
         )
 
@@ -197,6 +205,15 @@ class SimulatedLaptop:
     def stories(self) -> dict[str, TripStory]:
         """What its disks say, by trip."""
         return {trip_id: read_story(disk) for trip_id, disk in self.journals.disks.items()}
+
+    def undone_s(self) -> dict[str, float]:
+        """See ``CheckedLaptop``. Records bear whole seconds, and are not older than they say."""
+        asked = {key: undo_asked_at(disk.records) for key, disk in self.journals.disks.items()}
+        return {
+            key: at - WORLD_BEGIN - self.clock.offset_s(at - WORLD_BEGIN)
+            for key, at in asked.items()
+            if at is not None
+        }
 
     # -- as a host: nobody calls a laptop ----------------------------------------------------------
 
@@ -240,7 +257,7 @@ class SimulatedLaptop:
 
     def agent(self, life: SimulatedProcess) -> TravelAgent:
         """A travel agent as ``travel_agent.composition`` makes it."""
-        caller = Caller(subject=f"/CN={self.name}", login=self.name)
+        caller = Caller(subject=subject_of_laptop(self.name), login=self.name)
 
         def connect(entry: MachineEntry) -> SiteConnection:
             return SimulatedConnection(self.frame.network, life, self.clock, entry.site, caller)

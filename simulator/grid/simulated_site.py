@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 CLASS_NAME: Final = "node"
 LADDER: Final = SlotLadder.parse("32x60, 32x960, *x15360")
+LAPTOPS: Final = "/CN="
 HOUR_PRICE: Final = 3_600
 """Millicredits a node and hour: one a node and second, at every site."""
 CREDITS: Final = 10**12
@@ -59,6 +60,16 @@ RESTART_AFTER_FAULT_S: Final = 3.0
 def endpoint_of(site: str) -> str:
     """Where a simulated site says that it is reached."""
     return f"{site}.example.org:7101"
+
+
+def subject_of_laptop(name: str) -> str:
+    """What the certificate of a laptop's user says."""
+    return f"{LAPTOPS}{name}"
+
+
+def login_of(subject: str) -> str | None:
+    """The login to which every site of a simulated grid maps such a user."""
+    return subject.removeprefix(LAPTOPS) if subject.startswith(LAPTOPS) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +280,7 @@ class SimulatedSite:
             published_horizon_s=plan.rules.horizon_s,
             time_zone="UTC",
             kill_grace_s=5.0,
-            login_of=lambda subject: None,
+            login_of=login_of,
             connect=connect,
             cards=self.frame.cards,
             own_card=lambda: card,

@@ -16,7 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from gridtravel.gridcore.booking.reservations import Decline, ReservationRequest
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    ReservationRequest,
+    TripLeg,
+    TripRef,
+)
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import GridError
 from gridtravel.gridcore.jobs.job import JobSpec
@@ -25,6 +30,7 @@ from gridtravel.gridio.trust.cards import SharedKeyCards
 from gridtravel.simulator.checks.checkers import check_quiet, check_travelled
 from gridtravel.simulator.checks.trip_checkers import check_told
 from gridtravel.simulator.grid.liars import LIES_FOR_S, LyingLaptop, LyingSite
+from gridtravel.simulator.grid.lying_manager import LyingManager, ManagerPlan
 from gridtravel.simulator.grid.simulated_laptop import LaptopPlan, SimulatedLaptop
 from gridtravel.simulator.grid.simulated_site import SimulatedSite, SitePlan
 from gridtravel.simulator.grid.watchers import Watcher
@@ -35,7 +41,8 @@ from gridtravel.simulator.kernel.processes import CrashPoint, PointKind
 from gridtravel.simulator.kernel.virtual_loop import run_virtual
 
 if TYPE_CHECKING:
-    from gridtravel.gridcore.booking.reservations import Reservation, TripRef
+    from gridtravel.gridcore.booking.reservations import Reservation
+    from gridtravel.gridcore.jobs.races import Race
     from gridtravel.gridcore.trips.itineraries import Itinerary
     from gridtravel.simulator.grid.world_frame import Startable
     from gridtravel.simulator.kernel.virtual_loop import VirtualLoop
@@ -120,12 +127,14 @@ class WorldPlan:
     faults: tuple[InjectedFault, ...] = ()
     crashes: tuple[PlannedCrash, ...] = ()
     local_wishes: tuple[LocalWish, ...] = ()
+    managers: tuple[ManagerPlan, ...] = ()
+    """Calendar managers over some of the sites; each of them lies."""
     storm_s: float = 120.0
     """How long new faults come."""
     watched: tuple[str, ...] = ()
     """Sites whose calendar somebody subscribes to."""
     liars: tuple[str, ...] = ()
-    """Names of the sites and laptops that lie."""
+    """Names of the sites, laptops and managers that lie."""
     hold_ttl_s: float = 30.0
     """What travellers ask for; quiet comes after it."""
 
@@ -183,11 +192,13 @@ class World:
         for each in plan.laptops:
             laptop_type = types.lying_laptop if each.name in self.liars else types.laptop
             self.laptops[each.name] = laptop_type(each, names, self)
+        self.managers = {each.name: LyingManager(each, self) for each in plan.managers}
         watched = [name for name in plan.watched if name not in self.liars]
         self.watchers = [Watcher(self.sites[name], self) for name in watched]
-        self.parties: list[SimulatedSite | SimulatedLaptop] = [
+        self.parties: list[SimulatedSite | SimulatedLaptop | LyingManager] = [
             *self.sites.values(),
             *self.laptops.values(),
+            *self.managers.values(),
         ]
         for host in self.parties:
             self.network.join(host)
@@ -207,14 +218,21 @@ class World:
         """See ``WorldFrame``."""
         found: dict[str, tuple[float, TripRef]] = {}
         for site in self.sites.values():
-            for _, promise in site.ledger.of_trips():
-                trip, at_s = promise.reservation.request.trip, promise.history[0][0]
+            known = [
+                (promise.history[0][0], promise.reservation.request.trip)
+                for _, promise in site.ledger.of_trips()
+            ]
+            copies = (each for each in site.ledger.jobs.values() if each.race is not None)
+            known += [(each.accepted_s, _as_trip(each.race)) for each in copies if each.race]
+            for at_s, trip in known:
                 if trip is not None and at_s <= found.get(trip.instance, (at_s, trip))[0]:
                     found[trip.instance] = (at_s, trip)
         return [trip for _, trip in sorted(found.values(), key=lambda each: each[0])]
 
     def known_reservations(self, site: str) -> Sequence[Reservation]:
-        """See ``WorldFrame``."""
+        """See ``LiarsFrame``. Nobody keeps a manager's books."""
+        if site not in self.sites:
+            return []
         return [each.reservation for each in self.sites[site].ledger.promises.values()]
 
     def crash_point_of(self, party: str) -> CrashPoint | None:
@@ -490,6 +508,19 @@ class World:
             if promise.state.is_live
         ]
         return max(ends, default=0.0)
+
+
+def _as_trip(race: Race) -> TripRef:
+    """A race as one who speaks of trips knows it."""
+    pairs = zip(race.copies, race.sites, strict=True)
+    return TripRef(
+        trip_id=race.trip_id,
+        leg=race.copy,
+        participants=tuple(dict.fromkeys(race.sites)),
+        acceptors=race.acceptors,
+        legs=tuple(TripLeg(leg=copy, site=site, start=0) for copy, site in pairs),
+        ends_at=race.ends_at,
+    )
 
 
 def live(plan: WorldPlan, types: WorldTypes | None = None) -> WorldRecord:

@@ -19,7 +19,7 @@ from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.trips.itineraries import Leg
 from gridtravel.simulator.checks.begin_checkers import TOGETHER
 from gridtravel.simulator.checks.group_checkers import check_groups
-from gridtravel.simulator.checks.race_checkers import check_races
+from gridtravel.simulator.checks.race_checkers import outcomes_of_races
 from gridtravel.simulator.checks.site_ledger import (
     ACKNOWLEDGED,
     COMMITTED,
@@ -69,7 +69,7 @@ def examine(world: FoundWorld, cuts: Sequence[Cut], evidence: Path) -> Finding:
     """Every check, on what everybody left."""
     check_trips(world, is_final=True)
     check_logs(world)
-    races = check_races(world)
+    races = outcomes_of_races(world)
     for manager in world.managers:
         check_groups(world, manager.name, manager.ledger)
     for laptop in world.laptops.values():

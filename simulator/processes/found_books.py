@@ -154,7 +154,7 @@ class FoundCluster(FoundSite):
             ("", spec.request_id),
             spec.nodes,
             reservation_id=spec.reservation_id,
-            is_running=view.started_precise is not None,
+            running_s=None if view.started_precise is None else view.started_precise - WORLD_BEGIN,
         )
         promise = self.ledger.promises.get(spec.reservation_id)
         trip = promise.reservation.request.trip if promise is not None else None

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from gridtravel.gridcore.trips.itineraries import TripState
-from gridtravel.gridio.journal.contract import JournalDamaged
+from gridtravel.gridio.journal.contract import JournalDamaged, Record
 from gridtravel.gridio.journal.sqlite_file import read_records
 from gridtravel.gridio.system.clock import Clock
+from gridtravel.simulator.checks.checked_world import undo_asked_at
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
 from gridtravel.simulator.processes.diary import DIARY_VARIABLE, WRITER_VARIABLE
 from gridtravel.simulator.processes.live_grid import PASS_S
 from gridtravel.simulator.processes.mortal import FATE_VARIABLE, PID_VARIABLE, Sentence
@@ -69,7 +71,7 @@ class LiveLaptop:
     wants_cancel: bool = False
     shown: TripState | None = None
     """What ``gur status`` showed at the end."""
-    _kept: list[TripLogEvent] | None = None
+    _kept: list[Record] | None = None
 
     @property
     def told(self) -> list[LiveLaptop]:
@@ -98,17 +100,21 @@ class LiveLaptop:
     def keep_log(self) -> None:
         """What its trip's log says now is what counts, whatever is written to it later."""
         self._kept = None
-        self._kept = self.events()
+        self._kept = self.records()
 
     def events(self) -> list[TripLogEvent]:
         """Its trip's log."""
+        return [CODEC.decode(record) for record in self.records()]
+
+    def records(self) -> list[Record]:
+        """The same, as it is stored."""
         if self._kept is not None:
             return self._kept
         if not self.find_trip():
             return []
         path = self.memory / "trips" / self.trip_id / JOURNAL_FILE
         try:
-            return [CODEC.decode(record) for record in read_records(path)]
+            return list(read_records(path))
         except JournalDamaged:
             if path.stat().st_size:
                 raise
@@ -120,6 +126,11 @@ class LiveLaptop:
         for event in self.events():
             story.tell(event)
         return {self.trip_id: story} if story.trip_id else {}
+
+    def undone_s(self) -> dict[str, float]:
+        """See ``CheckedLaptop``; its clock is the true one."""
+        asked_at = undo_asked_at(self.records())
+        return {} if asked_at is None else {self.trip_id: float(asked_at - WORLD_BEGIN)}
 
     def hear(self, said: Said) -> None:
         """A command ended; what it said counts when it ended well."""

@@ -105,7 +105,7 @@ def look(left: Left, folder: Path, spans: tuple[ClockSpan, ...] = ()) -> Finding
     legs = [leg for event in left.log for leg in getattr(event, "legs", ())]
     kept = {leg.reservation_id: leg.site for leg in legs if getattr(leg, "reservation_id", None)}
     laptop.told_legs = [(site, key) for key, site in kept.items()]
-    laptop._kept = left.log
+    laptop._kept = [TRIP_CODEC.encode(event, at=WORLD_BEGIN + 1) for event in left.log]
     world = FoundWorld({"laptop": laptop}, WORLD_BEGIN + 1000.0)
     for name, records in left.journals.items():
         world.add_site(name, NODES, records, spans)

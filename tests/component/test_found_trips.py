@@ -38,7 +38,7 @@ from gridtravel.manager.book.events import GroupCommitted, GroupEnded, GroupHeld
 from gridtravel.manager.core import CODEC as MANAGER_CODEC
 from gridtravel.simulator.checks.begin_checkers import TOGETHER
 from gridtravel.simulator.checks.group_checkers import GROUPED, check_groups
-from gridtravel.simulator.checks.race_checkers import ENDED, WON, check_races
+from gridtravel.simulator.checks.race_checkers import ENDED, ONE_RUNS, outcomes_of_races
 from gridtravel.simulator.checks.site_ledger import TWICE
 from gridtravel.simulator.checks.trip_checkers import ATOMIC, check_trips
 from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
@@ -48,6 +48,7 @@ from gridtravel.simulator.processes.found_books import FoundWorld
 from gridtravel.simulator.processes.laptops import LiveLaptop
 from gridtravel.simulator.processes.live_grid import Absence
 from gridtravel.travel_agent.log.events import RaceOpened, TripBooked, TripOpened
+from gridtravel.travel_agent.log.trip_log import CODEC as TRIP_CODEC
 from tests.support.builders import a_request
 
 TRIP = "trip-01234567890123456789012345"
@@ -301,11 +302,12 @@ def race_world(
     laptop = LiveLaptop("laptop-0", folder, trip_id=TRIP)
     acceptors = (Acceptor(site="alpha", endpoint="127.0.0.1:1"),)
     copies = ("alpha", "beta")
-    laptop._kept = [
+    told = [
         TripOpened(trip_id=TRIP, name="race", metajob_json=""),
         RaceOpened(copies=copies, acceptors=acceptors, ends_at=BEGIN + 60, sites=copies),
         *([TripBooked(legs=())] if booked else []),
     ]
+    laptop._kept = [TRIP_CODEC.encode(event, at=BEGIN) for event in told]
     world = FoundWorld({"laptop-0": laptop}, WORLD_BEGIN + 1000.0, {})
     for site in copies:
         race = Race(trip_id=TRIP, copy=site, copies=copies, acceptors=acceptors, ends_at=BEGIN + 60)
@@ -338,9 +340,9 @@ def race_world(
     [
         (["alpha"], ["alpha", "beta"], True, set[str]()),
         (["alpha", "beta"], ["alpha", "beta"], True, {TWICE}),
-        ([], ["alpha", "beta"], True, {WON}),
+        ([], ["alpha", "beta"], True, {ONE_RUNS}),
         ([], ["alpha", "beta"], False, set[str]()),
-        (["beta"], ["alpha", "beta"], False, {WON}),
+        (["beta"], ["alpha", "beta"], False, {ONE_RUNS}),
         (["alpha"], ["alpha"], True, {ENDED}),
     ],
     ids=["one", "two", "none", "called off", "called off and ran", "left"],
@@ -350,7 +352,7 @@ def test_exactly_one_copy_of_a_race_ran(
 ) -> None:
     """Two copies, none of a race that was booked, one of a race that was not, and one left over."""
     world = race_world(tmp_path, ran=ran, over=over, booked=booked)
-    check_races(world)
+    outcomes_of_races(world)
     assert rules(world) == found
 
 
@@ -371,5 +373,5 @@ def test_a_race_that_is_lost_with_its_laptop_may_run_or_not(tmp_path: Path) -> N
         world = race_world(tmp_path, ran=ran, booked=False)
         (laptop,) = world.laptops.values()
         laptop.is_lost, laptop.state = True, TripState.PLANNED
-        check_races(world)
+        outcomes_of_races(world)
         assert rules(world) == set()

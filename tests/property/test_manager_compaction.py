@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from gridtravel.gridcore.booking import tombstones
 from gridtravel.gridcore.booking.calendar_rules import CalendarRules
 from gridtravel.gridcore.booking.reservations import Reservation, ReservationState
 from gridtravel.gridcore.timing.instants import Interval
@@ -215,6 +218,26 @@ class CompactionMachine(RuleBasedStateMachine):
 
 TestManagerCompaction = CompactionMachine.TestCase
 TestManagerCompaction.settings = settings(max_examples=3 * settings().max_examples)
+
+
+class CrowdedMachine(CompactionMachine):
+    """The same where ended groups make way for each other all the time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._crowd = patch.multiple(tombstones, ENDED_MAX=2, TOMBSTONES_MAX=3)
+        self._crowd.start()
+
+    def teardown(self) -> None:
+        self._crowd.stop()
+
+    @invariant()
+    def the_room_is_kept(self) -> None:
+        assert len(self.book.finished_at) <= 2
+        assert len(self.book.tombstoned) <= 3
+
+
+TestCrowdedManager = CrowdedMachine.TestCase
 
 
 def test_what_is_forgotten_is_left_out() -> None:

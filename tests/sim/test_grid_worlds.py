@@ -11,7 +11,9 @@ from dataclasses import replace
 
 import pytest
 
+from gridtravel.agents.agent_parts import AgentParts
 from gridtravel.gridcore.booking.reservations import Reservation
+from gridtravel.gridio.journal.memory import MemoryJournal
 from gridtravel.gridio.sites.trip_participation import TripParticipant
 from gridtravel.simulator.checks.begin_checkers import TOGETHER
 from gridtravel.simulator.checks.trip_checkers import ATOMIC
@@ -28,16 +30,18 @@ from gridtravel.simulator.grid.exhaustive import (
 )
 from gridtravel.simulator.grid.random_worlds import random_plan
 from gridtravel.simulator.grid.simulated_laptop import LaptopPlan
+from gridtravel.simulator.grid.simulated_site import SimulatedSite
 from gridtravel.simulator.grid.world import (
     FaultKind,
     InjectedFault,
     PlannedCrash,
     WorldPlan,
     WorldRecord,
+    WorldTypes,
     live,
 )
 from gridtravel.simulator.kernel.network import NetworkConditions
-from gridtravel.simulator.kernel.processes import CrashPoint, PointKind
+from gridtravel.simulator.kernel.processes import CrashPoint, PointKind, SimulatedProcess
 from gridtravel.simulator.kernel.virtual_clock import ClockStep
 from tests.support.sim_ablations import ABLATIONS
 
@@ -237,3 +241,46 @@ def test_a_world_without_travellers_is_quiet() -> None:
     plan = one_trip()
     record = clean(replace(plan, laptops=(LaptopPlan(name=LAPTOP, wishes=()),)))
     assert record.outcomes == {}
+
+
+class ForgetfulSite(SimulatedSite):
+    """Lets its leg go by itself, long before its start and without a reason."""
+
+    def _parts(self, life: SimulatedProcess, journal: MemoryJournal) -> AgentParts:
+        if self.name == SITES[0]:
+            life.start(self._forget(), "forgets")
+        return super()._parts(life, journal)
+
+    async def _forget(self) -> None:
+        await self.clock.sleep_until(self.clock.now_precise() + 300.0)
+        assert self.agent is not None, "nothing dies in this world"
+        (leg,) = self.agent.calendar.live()
+        events = self.agent.calendar.decide_release(leg.reservation_id, None, self.clock.now())
+        await self.agent.record(events).durable()
+
+
+def test_a_cancellation_excuses_nothing_that_was_before_it() -> None:
+    """A leg was lost without a reason, the others ran, and then the user types ``gur cancel``:
+    it is torn all the same.
+    """
+    plan = one_trip()
+    (laptop,) = plan.laptops
+    (wish,) = laptop.wishes
+    for cancel_after_s in (None, 800.0):
+        later = replace(wish, cancel_after_s=cancel_after_s)
+        record = live(
+            replace(plan, laptops=(replace(laptop, wishes=(later,)),)),
+            WorldTypes(site=ForgetfulSite),
+        )
+        broken = {each.rule for each in record.event_log.violations}
+        assert ATOMIC in broken, cancel_after_s
+
+
+def test_a_clock_that_was_set_is_not_called_a_cancellation() -> None:
+    """Seeds 6 and 71: a site whose clock was set did not begin with the others. Then the user typed
+    ``gur cancel`` when all was over, or a job had failed; neither is why the trip is torn.
+    """
+    for seed in (6, 71):
+        counts = clean(random_plan(seed, sites_most=10, loss=0.4)).event_log.counts
+        assert not counts["torn, excused: cancelled when it was starting"]
+        assert counts["torn, excused: no majority until its start"] == 1

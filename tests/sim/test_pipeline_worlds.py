@@ -91,8 +91,7 @@ def test_a_laptop_that_comes_back_when_a_stage_is_over() -> None:
 def test_a_stage_whose_site_was_away_takes_those_behind_it_with_it() -> None:
     """The middle stage's site is dead from before that stage may begin until after it may: the
     stage is let go, as any leg that begins for itself, and the last one since it waits for it.
-    The checker once knew either reason, and not both in one trip, and took a trip that had FAILED
-    by itself for one that its user cancelled.
+    The checker once knew either reason, and not both in one trip.
     """
     away = InjectedFault(
         kind=FaultKind.CRASH, at_s=STARTS_S[1] - 20.0, parties=(SITES[1],), lasts_s=50.0

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
+from gridtravel.gridcore.jobs.tasks import TaskSpec
+from gridtravel.gridcore.trips.machines import MachineRequest
+from gridtravel.gridcore.trips.metajobs import Metajob, UsagePattern
 from gridtravel.simulator.cli.torture import story_of
+from gridtravel.simulator.grid.exhaustive import SITES, one_trip
 from gridtravel.simulator.grid.random_worlds import random_plan
-from gridtravel.simulator.grid.world import WorldRecord, live
+from gridtravel.simulator.grid.simulated_laptop import TripWish
+from gridtravel.simulator.grid.world import FaultKind, InjectedFault, WorldRecord, live
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
 
 SAMPLE = 5
 
@@ -26,13 +35,82 @@ def test_the_honest_are_as_without_liars(sim_seed: int) -> None:
     assert refused > SAMPLE
 
 
+def test_a_manager_lies_in_its_own_name_and_in_its_users() -> None:
+    """Beside laptops and a site: it makes up holds, and is believed about for whom it asks. Whoever
+    books through it, the honest legs are whole or absent, and no other trip is touched.
+    """
+    record = clean(23, sites_most=6)
+    kinds = {name.rstrip("0123456789") for name in record.plan.liars}
+    assert kinds == {"liar", "s", "m"}, "all three together"
+    told = record.event_log.story(lines_max=10**9)
+    made_up = [line for line in told if "answers user" in line and "m1.made-up-" in line]
+    asked = [line for line in told if "answers m1: Reserve" in line and " m1-" in line]
+    passed = [line for line in asked if " HELD" in line]
+    assert made_up
+    assert passed
+
+
+def test_of_a_race_among_liars_one_copy_runs() -> None:
+    """Whoever votes about it, queues copies under its name or sites that hear of it."""
+    ran = Counter[str]()
+    for seed in (5, 6):
+        ran += clean(seed, sites_most=6).event_log.counts
+    assert ran["races: 1 copies ran"] == 3
+    assert not ran["races: 2 copies ran"]
+
+
+def test_a_race_that_reached_too_few_sites_is_called_off() -> None:
+    """Seeds 4 and 9: no copy had reached enough of the sites that keep the outcome. They refused to
+    vote about a race that nobody had named to them, and ``gur resume`` failed for ever.
+    """
+    for seed in (4, 9):
+        clean(seed, sites_most=6)
+
+
+def test_a_race_whose_window_is_over_is_called_off_by_nobody() -> None:
+    """The sites that keep its outcome are out of reach for an hour, and no copy could start any
+    more: the user need not wait for them.
+    """
+    race = Metajob(
+        name="race",
+        usage_pattern=UsagePattern.SINGLE,
+        is_race=True,
+        nodes_total=1,
+        machines=tuple(MachineRequest(machine=s, nodes_min=1, nodes_max=1) for s in SITES),
+        duration_s=60,
+        earliest_start=WORLD_BEGIN + 1,
+        latest_end=WORLD_BEGIN + 300,
+        task=TaskSpec(command=("run",)),
+    )
+    plan = one_trip()
+    (laptop,) = plan.laptops
+    cut = InjectedFault(
+        kind=FaultKind.PARTITION, at_s=1.05, parties=tuple(SITES[1:]), lasts_s=3600.0
+    )
+    wish = TripWish(at_s=1.0, metajob=race)
+    record = live(
+        replace(plan, laptops=(replace(laptop, wishes=(wish,)),), faults=(cut,), storm_s=3610.0)
+    )
+    assert record.is_clean, [str(each) for each in record.event_log.violations]
+    ended = [
+        float(line.split()[0])
+        for line in record.event_log.story(lines_max=10**9)
+        if f"{laptop.name} " in line and "stores TripEnded" in line
+    ]
+    assert len(ended) == 1
+    assert 300.0 < ended[0] < 400.0
+    assert record.event_log.counts["races: 0 copies ran"] == 1
+
+
 def test_a_world_without_liars_is_the_same_but_for_them() -> None:
     """The honest part of a world does not depend on whether others lie beside it."""
     plain, lying = (random_plan(5, sites_most=6, liars=liars) for liars in (False, True))
     assert lying.sites == plain.sites
-    assert [each.wishes for each in lying.laptops if each.name not in lying.liars] == [
-        each.wishes for each in plain.laptops
-    ]
+    honest = [each for each in lying.laptops if each.name not in lying.liars]
+    for one, other in zip(honest, plain.laptops, strict=True):
+        more = [each.metajob for each in one.wishes[len(other.wishes) :]]
+        assert one.wishes[: len(other.wishes)] == other.wishes
+        assert all(each.is_race or "m1" in [m.machine for m in each.machines] for each in more)
     assert lying.liars
     assert not plain.liars
 

@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from gridtravel.agents.ports import calendar_port as calendar_port_module
 from gridtravel.agents.trips import site_trips as site_trips_module
 from gridtravel.agents.trips.site_trips import SiteTrips
 from gridtravel.gridcore.booking.calendar_rules import CalendarRules
-from gridtravel.gridcore.booking.reservations import Begin, Reservation
+from gridtravel.gridcore.booking.reservations import Begin, Reservation, ReservationRequest
 from gridtravel.gridcore.callers import Caller
+from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.trips.metajobs import UsagePattern
 from gridtravel.gridcore.trips.registers import TripRegister, Voter, check_voter
 from gridtravel.gridcore.trips.trip_consensus import AcceptorAnswer, VoteQuestion
 from gridtravel.gridio.sites import trip_keeping as trip_keeping_module
@@ -20,6 +23,7 @@ from gridtravel.gridio.sites.trip_participation import TripParticipant
 from gridtravel.gridio.sites.trip_voting import TravellersVoting
 from gridtravel.simulator.checks.begin_checkers import TOGETHER
 from gridtravel.simulator.checks.checkers import RESOLVED
+from gridtravel.simulator.checks.race_checkers import ONE_RUNS
 from gridtravel.simulator.checks.site_ledger import EARLY
 from gridtravel.simulator.checks.trip_checkers import ATOMIC, LOGGED, SHOWN
 from gridtravel.simulator.grid.exhaustive import LAPTOP, SITES, one_trip
@@ -27,6 +31,7 @@ from gridtravel.simulator.grid.random_worlds import random_plan
 from gridtravel.simulator.grid.world import FaultKind, InjectedFault, PlannedCrash, WorldPlan
 from gridtravel.simulator.kernel.network import NetworkConditions
 from gridtravel.simulator.kernel.processes import CrashPoint, PointKind
+from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
 from tests.support.sim_ablations import Ablation
 
 WORLDS_MAX = 40
@@ -104,6 +109,21 @@ def lossy_trips() -> Iterator[WorldPlan]:
         yield replace(one_trip(seed), conditions=conditions, storm_s=START_S + 30.0)
 
 
+def one_race() -> Iterator[WorldPlan]:
+    """A copy of a job at each of three sites, all of which have room."""
+    plan = one_trip()
+    (laptop,) = plan.laptops
+    (wish,) = laptop.wishes
+    metajob = replace(
+        wish.metajob,
+        usage_pattern=UsagePattern.SINGLE,
+        is_race=True,
+        nodes_total=2,
+        earliest_start=WORLD_BEGIN + 1,
+    )
+    yield replace(plan, laptops=(replace(laptop, wishes=(replace(wish, metajob=metajob),)),))
+
+
 def _anybody_votes(
     register: TripRegister | None, question: VoteQuestion, voter: Voter, site: str, now: Instant
 ) -> None:
@@ -166,7 +186,29 @@ def _begins_alone(self: TripParticipant, leg: Reservation) -> object:
     return self._book.note_runs(leg.reservation_id)
 
 
+def _everything_came_through(request: ReservationRequest, manager: Caller) -> bool:
+    """In place of ``came_through``: a manager touches whatever it names."""
+    return True
+
+
+async def _everybody_wins(self: SiteTrips, race: Race, is_wanted: Callable[[], bool]) -> bool:
+    """In place of ``SiteTrips.claim``: a copy in a race starts when its queue lets it."""
+    return True
+
+
 TRUST_ABLATIONS = [
+    Ablation(
+        "what a manager may touch",
+        rules=(ATOMIC, LOGGED, SHOWN, TOGETHER),
+        patches={(calendar_port_module, "came_through"): _everything_came_through},
+        worlds=worlds_with_liars,
+    ),
+    Ablation(
+        "one copy wins",
+        rules=(ONE_RUNS,),
+        patches={(SiteTrips, "claim"): _everybody_wins},
+        worlds=one_race,
+    ),
     Ablation(
         "whose word counts",
         rules=(ATOMIC, LOGGED, SHOWN, TOGETHER),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gridtravel.gridcore.errors import UnavailableError
 from gridtravel.gridcore.trips.trip_consensus import (
+    ROUNDS_MAX,
     AcceptorAnswer,
     Ballot,
     Outcome,
@@ -11,7 +12,7 @@ from gridtravel.gridcore.trips.trip_consensus import (
     Vote,
     VoteQuestion,
 )
-from gridtravel.gridio.sites.trip_voting import TravellersVoting, TripQuestions
+from gridtravel.gridio.sites.trip_voting import TravellersVoting, TripQuestions, TripVoting
 from tests.support.keeper_scenes import FakeAcceptor, some_acceptors
 
 QUESTION = "trip-1/1.x"
@@ -59,3 +60,27 @@ async def test_one_acceptors_word_is_never_enough() -> None:
     assert await TripQuestions(QUESTION, acceptors).settle(Outcome.COMMIT) is None
     await honest["b"].vote(COMMIT)
     assert await TripQuestions(QUESTION, acceptors).learn() is Outcome.COMMIT, "with one more it is"
+
+
+class Exhausted(FakeAcceptor):
+    """Pretends to have promised the last round there is."""
+
+    async def vote(self, question: VoteQuestion) -> AcceptorAnswer:
+        """The lie."""
+        last = Ballot(ROUNDS_MAX, "anybody:1:1")
+        return AcceptorAnswer(acceptor=self.name, is_granted=False, promised=last, vote=None)
+
+
+async def test_a_question_stays_open_when_the_rounds_are_used_up() -> None:
+    """One acceptor says so, and the honest ones go on: they have no answer yet, as if nobody had
+    answered. A site whose question ended in a fault never came to the end of its doubt.
+    """
+    honest = some_acceptors()
+    acceptors = honest | {"a": Exhausted("a")}
+    voting = TripVoting(QUESTION, acceptors, "b:r1:1")
+    assert await voting.learn() is None
+    for _ in range(2):
+        assert await voting.settle(Outcome.ABORT) is None
+    await honest["b"].vote(COMMIT)
+    await honest["c"].vote(COMMIT)
+    assert await voting.learn() is Outcome.COMMIT

@@ -17,6 +17,7 @@ from gridtravel.gridcore.jobs.job import JobSpec, JobView
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import Itinerary, Leg, Transport, TripState
 from gridtravel.gridcore.trips.metajobs import Metajob
+from gridtravel.gridcore.trips.registers import CLOCKS_APART_S
 from gridtravel.gridcore.trips.trip_consensus import majority
 from gridtravel.gridio.sites.trip_voting import RaceVoting, TripQuestions
 from gridtravel.travel_agent.booking.outcome import DECIDE_WITHIN_S, RETRY_S, OutcomeOpenError
@@ -113,7 +114,6 @@ async def call_off_race(session: GridSession, log: TripLog, listener: Listener) 
     await log.write(UndoAsked(reason=CANCELLED))
     trip, story = session.trip_of(log, listener), log.story
     if story.copies:
-        await _tell_keepers(trip)
         await _settle_that_none_runs(trip)
         answers = await asyncio.gather(
             *(_withdraw(trip, copy) for copy in story.copies), return_exceptions=True
@@ -272,13 +272,19 @@ async def _tell_keepers(trip: TripContext) -> None:
 
 
 async def _settle_that_none_runs(trip: TripContext) -> None:
+    """Return when no copy will ever start: that is settled, or its window is over. A site votes
+    about a race of which a copy has reached it, so one that none has reached is brought its own.
+    """
     race = trip.log.story.race_of(trip.log.story.copies[0])
     ports = {each.site: each.connection.calendar for each in trip.destinations.values()}
     acceptors = {each.site: ports[each.site] for each in race.acceptors}
 
     voting = RaceVoting(race, lambda question: TripQuestions(question, acceptors))
     give_up_at = trip.clock.now_precise() + DECIDE_WITHIN_S
-    while await voting.call_off() is None:
+    while trip.clock.now() <= race.ends_at + CLOCKS_APART_S:
+        await _tell_keepers(trip)
+        if await voting.call_off() is not None:
+            return
         if trip.clock.now_precise() >= give_up_at:
             raise OutcomeOpenError(
                 f"race {race.trip_id} cannot be called off now: too few of its sites answer",
