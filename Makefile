@@ -59,6 +59,10 @@ clean: ## Remove the environment, the caches and everything built
 demo: setup ## Book, run and follow a metajob on three sites of this machine
 	@$(BIN)/gur demo
 
+.PHONY: demo-economy
+demo-economy: setup ## Users with deadlines and budgets buy at three real sites; tables in OUT=build/economy
+	@$(BIN)/gurlab economy --out $(or $(OUT),build/economy)
+
 .PHONY: bench
 bench: setup ## Measure speed and print each figure beside its target
 	$(BIN)/python -m bench
@@ -77,7 +81,10 @@ WORKERS ?= 4
 
 .PHONY: test
 test: setup ## Run the whole test suite, in WORKERS=4 processes
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@failed=0; \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone" || failed=1; \
+	$(BIN)/python -m pytest -m alone || failed=1; \
+	exit $$failed
 
 .PHONY: test-again
 test-again: setup ## Run what failed in the last `make test` once more, alone; not if it was much
