@@ -303,7 +303,7 @@ class LyingLaptop(SimulatedLaptop):
         duration_s = self._chance.whole(20, 120)
         request = ReservationRequest(
             request_id=f"{self.name}-{self._asked}",
-            account="own",
+            account="default",
             nodes_min=1,
             nodes_max=1,
             duration_s=duration_s,
