@@ -77,7 +77,10 @@ WORKERS ?= 4
 
 .PHONY: test
 test: setup ## Run the whole test suite, in WORKERS=4 processes
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@failed=0; \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone" || failed=1; \
+	$(BIN)/python -m pytest -m alone || failed=1; \
+	exit $$failed
 
 .PHONY: test-again
 test-again: setup ## Run what failed in the last `make test` once more, alone; not if it was much

@@ -6,8 +6,9 @@ settled when the disk has the event. In between the two books may differ by what
 and ``begin`` puts that right from the journal, which decides.
 
 Who pays what (docs/accounting.md): a reservation its price; cancelled after its start, the part of
-its time that was used; before, nothing. A job of the queue the part of its limit that it used, or
-the price that its policy agreed with it. What a site ends for reasons of its own costs nothing.
+its time that was used; before, nothing. A job of the queue the part of its limit that it used; one
+with terms, once it has begun and unless it ends late, the price that its policy agreed with it.
+What a site ends for reasons of its own costs nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from gridtravel.gridcore.booking.reservations import (
     Reservation,
     ReservationState,
 )
+from gridtravel.gridcore.jobs.job import JobState
 
 if TYPE_CHECKING:
     from gridtravel.gridcore.jobs.job import JobView
@@ -123,6 +125,9 @@ class Cashier:
         if view.started_precise is not None and view.ended_at is not None and not by_site:
             used_s = min(max(view.ended_at - int(view.started_precise), 0), view.spec.limit_s)
         amount = part(hold.millicredits, used_s, view.spec.limit_s)
+        if view.terms is not None:
+            has_run = view.started_precise is not None and not by_site
+            amount = hold.millicredits if has_run and not _is_late(view) else 0
         self._due[reference] = amount, view.state.value.lower()
 
     @property
@@ -173,6 +178,18 @@ class Cashier:
         for reference in self.ledger.open_holds():
             if reference not in kept:
                 self.ledger.release(reference, now, "never promised")
+
+
+def _is_late(view: JobView) -> bool:
+    """True for a job that ended after its promised deadline. One on shared nodes that is ended
+    then has had what it was promised: else its end counts as the site's.
+    """
+    terms = view.terms
+    if terms is None or terms.deadline is None or view.ended_at is None:
+        return False
+    if terms.node_numbers and view.state is JobState.TIMED_OUT:
+        return False
+    return view.ended_at > terms.deadline
 
 
 def part(price: int, used_s: int, whole_s: int) -> int:

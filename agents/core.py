@@ -144,6 +144,7 @@ class AgentCore:
             kill_grace_s=parts.kill_grace_s,
             task_limits=parts.task_limits,
             record=self.record,
+            wake=lambda: self.alarm.ring(),
             trips=self.trips,
         )
         self.inputs = InputKeeper(
@@ -171,9 +172,11 @@ class AgentCore:
         clock was ahead and has been set right, what it made us forget is put together again from
         the promises, as at a restart, and whoever has a copy of the calendar gets a new one.
         """
-        step_s = max(self.calendar.known_from, self._summarised_at) - now
+        looked_at = int(self.scheduler.shared.as_of)
+        step_s = max(self.calendar.known_from, self._summarised_at, looked_at) - now
         if step_s > 0:
             put_together_again(self.calendar, self.scheduler, now)
+            self.runner.measure_soon()
             self._clock_set_back += 1
             self.calendar.epoch = f"{self._epoch}.{self._clock_set_back}"
             self._summary, self._summarised_at = None, now
@@ -205,6 +208,9 @@ class AgentCore:
     def view(self, job_id: str) -> JobView:
         """A job as its owner is shown it: what is journaled, and where it stands in the plan."""
         view = self.jobs.views[job_id]
+        running = self.scheduler.running.get(job_id)
+        if running is not None and running.class_name in self.scheduler.shared:
+            return replace(view, shares=self.scheduler.shared.shares_of(running))
         job = self.scheduler.waiting.get(job_id)
         if job is None or view.state is not JobState.QUEUED:
             return view

@@ -231,7 +231,7 @@ def build_parts(
     )
     nodes = tuple(
         NodeDescription(name=f"{each.name}-{number}", features=each.features)
-        for each in config.classes
+        for each in config.all_classes
         for number in range(each.nodes)
     )
     reserve = disk_reserve(config.state, config.file.disk)
@@ -241,7 +241,12 @@ def build_parts(
     )
     return AgentParts(
         calendar=calendar,
-        scheduler=site_scheduler(calendar, config.scheduler, shortpools=config.shortpools),
+        scheduler=site_scheduler(
+            calendar,
+            config.scheduler,
+            shortpools=config.shortpools,
+            shared=[each.make() for each in config.shared.values()],
+        ),
         jobs=JobTable(config.name),
         journal=journal,
         resource_manager=_back_end(config, clock, nodes, files),
@@ -288,6 +293,7 @@ def _back_end(
             files=files,
             run_as=run_as,
             control_groups=config.file.host.control_groups,
+            shared_nodes=[name for each in config.shared.values() for name in each.node_names],
         )
     return SlurmResourceManager(
         root=root,

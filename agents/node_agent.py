@@ -99,8 +99,10 @@ class NodeAgent(AgentCore):
         """Everything that is due now; returns when to look again. ``JournalFailed`` when the disk
         has refused a write: memory is ahead of it, so nothing here may be believed any more.
         """
-        now = self.clock.now()
         self.record([])
+        if self.runner.next_measure <= self.clock.now_precise():
+            await self.runner.measure()
+        now = self.clock.now()
         self.follow_clock(now)
         self._end_holds(now)
         self.trips.participant.look(now)
@@ -117,12 +119,13 @@ class NodeAgent(AgentCore):
             await self.compact()
         if self.slots.look(now):
             self.availability_grew()
-        result = self.scheduler.cycle(now)
+        result = self.scheduler.cycle(now, self.clock.now_precise())
         self._note_planned_starts()
         self.slots.move_up(now)
         self.maintenance.look_after(now)
         await self.runner.settle_reservations()
         await self.inputs.give_up(now)
+        await self.runner.set_shares(result.shares)
         await self.runner.start(result.starts, now)
         for job, why in result.given_up:
             await self.runner.over(job.job_id, JobState.CANCELLED, None, why)
@@ -138,15 +141,20 @@ class NodeAgent(AgentCore):
             self.inputs.next_due(),
             self.slots.next_due(),
         )
-        return float(min([each for each in moments if each is not None] + [now + IDLE_WAKE_S]))
+        exact = (result.next_share_change, self.runner.next_measure, float(now + IDLE_WAKE_S))
+        return float(min([*exact, *(each for each in moments if each is not None)]))
 
     def _note_planned_starts(self) -> None:
         """Journal where waiting jobs stand, so that a restart makes no start later. Where all is
         planned anew they are forecasts, and nothing is kept.
         """
-        rule = self.scheduler.config.backfill
-        if rule.depth is None and rule.keeps_planned_starts:
-            told = self.state.new_planned_starts(self.scheduler.waiting.values())
+        config, pools = self.scheduler.config, self.scheduler.pools
+        kept = {name for name in pools if config.rule_of(name).promises_starts}
+        if kept:
+            waiting = self.scheduler.waiting.values()
+            told = self.state.new_planned_starts(
+                waiting if len(kept) == len(pools) else [j for j in waiting if j.class_name in kept]
+            )
             if told is not None:
                 self.record([told])
 

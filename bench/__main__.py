@@ -13,6 +13,7 @@ from bench import (
     profile_cost,
     replay_bench,
     rpc_bench,
+    sharing_bench,
     staging_bench,
     trips_bench,
 )
@@ -28,6 +29,7 @@ BENCHMARKS = (
     booking_bench.measure,
     inquiry_bench.measure,
     staging_bench.measure,
+    sharing_bench.measure,
     trips_bench.measure,
     contention_bench.measure,
 )

@@ -32,6 +32,7 @@ from gridtravel.gridio.trust.gridmap import GridMap, load_grid_map
 from gridtravel.gridio.trust.identity import Role
 from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.accounts.run_accounts import RunAs
+from gridtravel.local_sched.resource_managers import slurm
 
 ENDPOINT_FILE: Final = "endpoint"
 JOURNAL_FILE: Final = "agent.journal"
@@ -83,6 +84,7 @@ async def check_site(config: SiteConfig, now: Instant, files: AccountFiles) -> S
         with at_key("notify", "command"):
             check_command(config.file.notify.command)
         _check_back_end(config)
+        _check_shared_classes(config)
         with at_key("host", "run_as"):
             run_as = RunAs(config.file.host.run_as)
             notes = await check_logins(config.state, run_as, grid_map.logins(), files)
@@ -124,6 +126,28 @@ def _check_back_end(config: SiteConfig) -> None:
     with at_key("slurm", "conf"):
         if slurm.conf and not (config.path.parent / slurm.conf).is_file():
             raise InputError(f"there is no file {config.path.parent / slurm.conf}")
+
+
+def _check_shared_classes(config: SiteConfig) -> None:
+    """Shares that nobody enforces would be promises that nobody keeps."""
+    processors = len(os.sched_getaffinity(0))
+    for number, each in enumerate(config.all_classes):
+        if each.name not in config.shared:
+            continue
+        if config.file.slurm is not None and not slurm.CAN_SHARE:
+            with at_key("classes", number, "policy"):
+                policy = config.shared[each.name].policy_name
+                raise InputError(
+                    f"{policy} divides nodes between jobs, and the back end slurm cannot",
+                    hint="name a policy that gives each job whole nodes",
+                )
+        processors -= each.nodes
+        if config.file.slurm is None and processors < 0:
+            with at_key("classes", number, "nodes"):
+                raise InputError(
+                    f"this machine has {-processors} processors too few for its shared nodes",
+                    hint="a shared node of this machine is one of its processors",
+                )
 
 
 def _unknown_admins(admins: list[str], grid_map: GridMap) -> list[str]:

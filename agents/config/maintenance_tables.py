@@ -5,7 +5,7 @@ their names; any other key is refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -183,9 +183,11 @@ def maintenance_rules(
 
 
 def shortpool_rules(
-    tables: Sequence[ShortpoolTable], class_nodes: dict[str, int], depth: int | str
+    tables: Sequence[ShortpoolTable], class_nodes: Mapping[str, int], promising: Collection[str]
 ) -> dict[str, Shortpool]:
-    """By class; ``KeyFault`` names the table and what is wrong with it."""
+    """By class; ``KeyFault`` names the table and what is wrong with it. ``class_nodes``: classes of
+    whole nodes; ``promising``: those where every planned start is a promise.
+    """
     found: dict[str, Shortpool] = {}
     for number, each in enumerate(tables):
         where = ("shortpools", number)
@@ -198,7 +200,7 @@ def shortpool_rules(
         if each.nodes > class_nodes[each.class_name]:
             most = class_nodes[each.class_name]
             raise KeyFault((*where, "nodes"), f"class {each.class_name} has {most} nodes")
-        if depth == "all":
+        if each.class_name in promising:
             raise KeyFault(
                 where,
                 "a shortpool moves with time, so not every job's planned start can be a promise",

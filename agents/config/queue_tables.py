@@ -1,5 +1,6 @@
-"""The tables of a node's configuration about its queue: ``[queue]`` with its caps, ``[priority]``
-and ``[qos.NAME]``. Lengths of time are whole seconds and say so in their names.
+"""The tables of a node's configuration about its queue: ``[queue]`` with its caps, ``[priority]``,
+``[qos.NAME]`` and the policies' settings, ``[policy.NAME]``. Lengths of time are whole seconds and
+say so in their names.
 """
 
 from __future__ import annotations
@@ -9,9 +10,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gridtravel.gridcore.errors import InputError
 from gridtravel.gridio.config_file import ConfigTable, at_key
+from gridtravel.local_sched.admission.registry import SitePolicy, policy_named
 from gridtravel.local_sched.scheduling.backfill import BackfillRule
-from gridtravel.local_sched.scheduling.config import JobLimits, OverrunRule, SchedulerConfig
+from gridtravel.local_sched.scheduling.config import (
+    JobLimits,
+    OverrunRule,
+    QueueRule,
+    SchedulerConfig,
+)
 from gridtravel.local_sched.scheduling.job_queue import fixed_order
 from gridtravel.local_sched.scheduling.priority import (
     PriorityRule,
@@ -29,6 +37,8 @@ _Points = Annotated[float, Field(ge=0, le=1e9)]
 class QueueTable(ConfigTable):
     """``[queue]``: the local scheduler. Caps that are not named do not exist."""
 
+    policy: str = ""
+    """Of the registry, in place of ``order`` and ``depth``; empty: these."""
     order: Literal["fcfs", "sjf", "priority"] = "priority"
     depth: Annotated[int, Field(ge=0)] | Literal["all"] = "all"
     """Waiting jobs that have a planned start: 0 first come first served, 1 EASY, "all"
@@ -102,25 +112,97 @@ class ServiceTable(ConfigTable):
         )
 
 
+Setting = bool | int | float | str
+PolicyTables = Mapping[str, Mapping[str, Setting]]
+"""``[policy.NAME]``: the settings of each policy."""
+
+
+class Policies:
+    """The policies that a file names, with their settings; each setting must have an effect."""
+
+    def __init__(self, tables: PolicyTables) -> None:
+        self._tables = tables
+        self._used: set[str] = set()
+
+    def named(self, name: str, *key: str | int) -> SitePolicy:
+        """The policy that ``key`` names."""
+        with at_key(*key):
+            policy_named(name, {})
+        self._used.add(name)
+        with at_key("policy", name):
+            return policy_named(name, self._tables.get(name, {}))
+
+    def check_all_used(self) -> None:
+        """Refuse settings of a policy that serves nobody here."""
+        for name in self._tables:
+            if name not in self._used:
+                with at_key("policy", name):
+                    raise InputError(
+                        "it has no effect: no class and no queue has this policy",
+                        hint="leave it out, or name the policy in [queue] or [[classes]]",
+                    )
+
+
 def scheduler_rules(
-    queue: QueueTable, priority: PriorityTable, services: Mapping[str, ServiceTable]
+    queue: QueueTable,
+    priority: PriorityTable,
+    services: Mapping[str, ServiceTable],
+    policies: Policies,
+    by_class: Mapping[str, QueueRule],
 ) -> SchedulerConfig:
-    """All of it as the scheduler wants it; a fault names its table."""
+    """All of it as the scheduler wants it; a fault names its table. ``by_class``: the classes whose
+    queues have policies of their own.
+    """
     found = {}
     for name, each in services.items():
         with at_key("qos", name):
             found[name] = each.service()
+    rule = _queue_rule(queue, priority, found, policies)
+    return SchedulerConfig(
+        order=rule.order,
+        backfill=rule.backfill,
+        policy=rule.policy,
+        by_class=by_class,
+        limits=queue.limits(),
+        services=found,
+        overrun=OverrunRule(grace_s=queue.grace_s),
+    )
+
+
+def _queue_rule(
+    queue: QueueTable,
+    priority: PriorityTable,
+    services: Mapping[str, QualityOfService],
+    policies: Policies,
+) -> QueueRule:
+    if queue.policy:
+        for key in ("order", "depth"):
+            if key in queue.model_fields_set:
+                with at_key("queue", key):
+                    raise InputError(
+                        f"it has no effect: the policy {queue.policy[:40]!r} has an order and a"
+                        " depth of its own",
+                        hint=f"leave out {key}, or the policy",
+                    )
+        chosen = policies.named(queue.policy, "queue", "policy")
+        return queue_rule_of(chosen, queue.policy, "queue", "policy")
     if queue.order != "priority":
         order = fixed_order(queue.order)
     else:
         with at_key("priority"):
             weights = priority.weights()
-        rule = PriorityRule(weights=weights, services=found, nodes_full=priority.nodes_full)
+        rule = PriorityRule(weights=weights, services=services, nodes_full=priority.nodes_full)
         order = by_priority(rule)
-    return SchedulerConfig(
-        order=order,
-        backfill=BackfillRule(depth=None if queue.depth == "all" else queue.depth),
-        limits=queue.limits(),
-        services=found,
-        overrun=OverrunRule(grace_s=queue.grace_s),
-    )
+    depth = None if queue.depth == "all" else queue.depth
+    return QueueRule(order=order, backfill=BackfillRule(depth=depth))
+
+
+def queue_rule_of(chosen: SitePolicy, name: str, *key: str | int) -> QueueRule:
+    """A policy of whole nodes; one that divides nodes is refused, for which ``key`` names it."""
+    if chosen.sharing is not None:
+        with at_key(*key):
+            raise InputError(
+                f"{name[:40]} divides nodes between jobs, which have no queue",
+                hint="name it as the policy of a class: [[classes]]",
+            )
+    return QueueRule(order=chosen.order, backfill=chosen.backfill, policy=chosen.queue)

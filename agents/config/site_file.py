@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -40,9 +40,12 @@ from gridtravel.agents.config.maintenance_tables import (
     shortpool_rules,
 )
 from gridtravel.agents.config.queue_tables import (
+    Policies,
     PriorityTable,
     QueueTable,
     ServiceTable,
+    Setting,
+    queue_rule_of,
     scheduler_rules,
 )
 from gridtravel.agents.maintenance_rules import MaintenanceRules
@@ -56,13 +59,15 @@ from gridtravel.gridcore.timing.zones import find_zone
 from gridtravel.gridio.config_file import ConfigFile, ConfigTable, at_key, read_config
 from gridtravel.gridio.rpc.server.connections_table import ConnectionsTable
 from gridtravel.gridio.system.notify import Notifier
+from gridtravel.local_sched.policies.shared_nodes import SharingPolicy
 from gridtravel.local_sched.reservations.user_reservations import (
     AccountLimits,
     UserReservationLimits,
 )
 from gridtravel.local_sched.resource_managers.task_limits import TaskLimitRules
-from gridtravel.local_sched.scheduling.config import SchedulerConfig
+from gridtravel.local_sched.scheduling.config import QueueRule, SchedulerConfig
 from gridtravel.local_sched.scheduling.shortpools import Shortpool
+from gridtravel.local_sched.sharing.shared_class import SharedClass
 
 PAGE: Final = "docs/site-configuration.md"
 SOCKET_FILE: Final = "agent.sock"
@@ -107,6 +112,13 @@ class ClassTable(ConfigTable):
     name: str = "node"
     nodes: Annotated[int, Field(ge=1, le=10_000_000)] = os.cpu_count() or 1
     features: list[str] = Field(default_factory=list)
+    policy: str = ""
+    """Of the registry, for this class alone; one that divides nodes makes it a shared class. Empty:
+    as ``[queue]`` says.
+    """
+    memory_mb: Annotated[int, Field(ge=1)] | None = None
+    """Of each node, for jobs that share it; default: nobody counts."""
+    disk_mb: Annotated[int, Field(ge=1)] | None = None
 
 
 _Price = Annotated[int, Field(ge=0, le=10**12)]
@@ -230,6 +242,7 @@ class SiteFile(ConfigTable):
     queue: QueueTable = Field(default_factory=QueueTable)
     priority: PriorityTable = Field(default_factory=PriorityTable)
     qos: dict[str, ServiceTable] = Field(default_factory=dict)
+    policy: dict[str, dict[str, Setting]] = Field(default_factory=dict)
     reservations: ReservationsTable = Field(default_factory=ReservationsTable)
     host: HostTable = Field(default_factory=HostTable)
     slurm: SlurmTable | None = None
@@ -243,6 +256,34 @@ class SiteFile(ConfigTable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedClassRule:
+    """A class whose nodes several jobs have at once."""
+
+    nodes: ResourceClass
+    policy_name: str
+    policy: SharingPolicy
+    memory_mb: float
+    """Of each node; infinity: nobody counts."""
+    disk_mb: float
+
+    @property
+    def node_names(self) -> list[str]:
+        """In their order."""
+        return [f"{self.nodes.name}-{number}" for number in range(self.nodes.nodes)]
+
+    def make(self) -> SharedClass:
+        """The class without a job on it."""
+        return SharedClass(
+            self.nodes.name,
+            self.node_names,
+            self.policy,
+            self.nodes.features,
+            memory_mb=self.memory_mb,
+            disk_mb=self.disk_mb,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SiteConfig:
     """A node's configuration, checked, with absolute paths."""
 
@@ -252,7 +293,10 @@ class SiteConfig:
     credential: Path
     grid_mapfile: Path
     socket: Path
-    classes: tuple[ResourceClass, ...]
+    all_classes: tuple[ResourceClass, ...]
+    """In the order of the file."""
+    shared: Mapping[str, SharedClassRule]
+    """Those of them whose nodes several jobs have at once, by name."""
     rules: CalendarRules
     tariff: FlatTariff
     ladder: SlotLadder
@@ -272,6 +316,11 @@ class SiteConfig:
     def file(self) -> SiteFile:
         """Its tables, as they were written."""
         return self.source.content
+
+    @property
+    def classes(self) -> tuple[ResourceClass, ...]:
+        """Those whose nodes one job has at a time, and that can be reserved."""
+        return tuple(each for each in self.all_classes if each.name not in self.shared)
 
     @property
     def name(self) -> str:
@@ -299,10 +348,11 @@ def _checked(path: Path, read: ConfigFile[SiteFile]) -> SiteConfig:
     folder = path.parent
     ports = _PORTS.fullmatch(parsed.site.contact_ports)
     assert ports is not None, "validated above"
-    if "priority" in parsed.model_fields_set and parsed.queue.order != "priority":
+    order = parsed.queue.policy or parsed.queue.order
+    if "priority" in parsed.model_fields_set and order != "priority":
         with at_key("priority"):
             raise InputError(
-                f'it has no effect: the order of the queue is "{parsed.queue.order}"',
+                f'it has no effect: the order of the queue is "{order[:40]}"',
                 hint='leave out [priority], or set [queue] order = "priority"',
             )
     calendar = parsed.calendar
@@ -325,6 +375,14 @@ def _checked(path: Path, read: ConfigFile[SiteFile]) -> SiteConfig:
             hold_margin_s=calendar.hold_margin_s,
             tombstone_s=calendar.tombstone_s,
         )
+    all_classes = tuple(
+        ResourceClass(name=each.name, nodes=each.nodes, features=tuple(sorted(set(each.features))))
+        for each in parsed.classes
+    )
+    policies = Policies(parsed.policy)
+    by_class, shared = _policies_of_classes(parsed.classes, all_classes, policies)
+    scheduler = scheduler_rules(parsed.queue, parsed.priority, parsed.qos, policies, by_class)
+    policies.check_all_used()
     return SiteConfig(
         path=path,
         source=read,
@@ -332,21 +390,17 @@ def _checked(path: Path, read: ConfigFile[SiteFile]) -> SiteConfig:
         credential=folder / parsed.site.credential,
         grid_mapfile=folder / parsed.site.grid_mapfile,
         socket=folder / (parsed.site.socket or Path(parsed.site.state) / SOCKET_FILE),
-        classes=tuple(
-            ResourceClass(
-                name=each.name, nodes=each.nodes, features=tuple(sorted(set(each.features)))
-            )
-            for each in parsed.classes
-        ),
+        all_classes=all_classes,
+        shared=shared,
         rules=rules,
-        tariff=_tariff(parsed.prices, class_nodes),
+        tariff=_tariff(parsed.prices, class_nodes, shared),
         ladder=_ladder("published_slots", calendar.published_slots),
         slot_rule=SlotRule(
             ladder=_ladder("slots", calendar.slots),
             threshold_permille=calendar.threshold_permille,
         ),
         contact_ports=range(int(ports[1]), int(ports[2]) + 1),
-        scheduler=scheduler_rules(parsed.queue, parsed.priority, parsed.qos),
+        scheduler=scheduler,
         task_limits=limit_rules(parsed.limits, class_nodes, is_this_machine=parsed.slurm is None),
         maintenance=maintenance_rules(
             parsed.standing,
@@ -355,13 +409,55 @@ def _checked(path: Path, read: ConfigFile[SiteFile]) -> SiteConfig:
             parsed.queue.on_node_failure,
             parsed.site.time_zone,
         ),
-        shortpools=shortpool_rules(parsed.shortpools, class_nodes, parsed.queue.depth),
+        shortpools=shortpool_rules(
+            parsed.shortpools,
+            {each.name: each.nodes for each in all_classes if each.name not in shared},
+            [each.name for each in all_classes if scheduler.rule_of(each.name).promises_starts],
+        ),
         notifier=parsed.notify.notifier(),
     )
 
 
-def _tariff(prices: PricesTable, class_nodes: Mapping[str, int]) -> FlatTariff:
+def _policies_of_classes(
+    tables: Sequence[ClassTable], classes: Sequence[ResourceClass], policies: Policies
+) -> tuple[dict[str, QueueRule], dict[str, SharedClassRule]]:
+    """Of classes with policies of their own: those with queues, and those with shared nodes."""
+    queued: dict[str, QueueRule] = {}
+    shared: dict[str, SharedClassRule] = {}
+    for number, (table, each) in enumerate(zip(tables, classes, strict=True)):
+        key = ("classes", number, "policy")
+        chosen = policies.named(table.policy, *key) if table.policy else None
+        if chosen is not None and chosen.sharing is not None:
+            shared[each.name] = SharedClassRule(
+                nodes=each,
+                policy_name=table.policy,
+                policy=chosen.sharing,
+                memory_mb=float("inf") if table.memory_mb is None else table.memory_mb,
+                disk_mb=float("inf") if table.disk_mb is None else table.disk_mb,
+            )
+            continue
+        if chosen is not None:
+            queued[each.name] = queue_rule_of(chosen, table.policy, *key)
+        for name in ("memory_mb", "disk_mb"):
+            if name in table.model_fields_set:
+                with at_key("classes", number, name):
+                    raise InputError(
+                        "it has no effect: the nodes of the class are not shared",
+                        hint="leave it out, or name a policy that divides nodes",
+                    )
+    return queued, shared
+
+
+def _tariff(
+    prices: PricesTable, class_nodes: Mapping[str, int], shared: Mapping[str, SharedClassRule]
+) -> FlatTariff:
     for name in prices.classes:
+        if name in shared:
+            with at_key("prices", "classes", name):
+                raise InputError(
+                    f"it has no effect: {shared[name].policy_name} names the prices there",
+                    hint=f"say them in [policy.{shared[name].policy_name}]",
+                )
         if name not in class_nodes:
             with at_key("prices", "classes", name):
                 known = ", ".join(class_nodes)

@@ -11,7 +11,7 @@ import logging
 
 from gridtravel.agents.journal.job_table import JobTable
 from gridtravel.agents.journal.state import SiteState
-from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridcore.booking.reservations import Decline, ReservationState
 from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.local_sched.admission.admit import choose_class
 from gridtravel.local_sched.scheduling.jobs import Job
@@ -23,9 +23,16 @@ NO_CLASS = "its site no longer has nodes for it"
 
 
 def restore_jobs(
-    scheduler: LocalScheduler, jobs: JobTable, state: SiteState, now: int
+    scheduler: LocalScheduler,
+    jobs: JobTable,
+    state: SiteState,
+    now: int,
+    moment: float | None = None,
 ) -> list[str]:
-    """Tell the scheduler all jobs that are not over; returns those it has no nodes for any more."""
+    """Tell the scheduler all jobs that are not over; returns those it has no nodes for any more.
+    ``moment``: ``now`` to its fraction.
+    """
+    at = float(now) if moment is None else moment
     without_class: list[str] = []
     active = jobs.active()
     for view in active:
@@ -41,7 +48,11 @@ def restore_jobs(
             jobs.booked_until[view.job_id],
             jobs.runs_inside.get(view.job_id, ""),
             view.node_names,
+            moment=at,
         )
+    for event in jobs.makes_way.values():
+        if event.job_id in scheduler.running:
+            scheduler.make_way(event.job_id, max(event.free_from, now), event.again_at)
     restore_site(scheduler, state, now)
     for view in active:
         if view.state is not JobState.QUEUED:
@@ -50,7 +61,7 @@ def restore_jobs(
         if job is None:
             without_class.append(view.job_id)
         else:
-            scheduler.submit(job, now)
+            scheduler.submit(job, now, at)
     for reservation_id, job_ids in jobs.bound_jobs.items():
         scheduler.bind_reservation(reservation_id, job_ids)
     restore_reservations(scheduler, state, now)
@@ -99,13 +110,15 @@ def class_of_node(scheduler: LocalScheduler, name: str) -> str | None:
     for class_name, pool in scheduler.pools.items():
         if pool.nodes is not None and name in pool.nodes.names:
             return class_name
-    return None
+    return scheduler.shared.class_of_node(name)
 
 
 def scheduler_job(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> Job | None:
     """The job as the scheduler knows it; ``None`` when no resource class can take it."""
     spec = view.spec
-    class_name = _class_of(scheduler, jobs, view) or choose_class(scheduler, spec)
+    class_name: str | Decline | None = _class_of(scheduler, jobs, view)
+    if class_name is None and not (view.terms and view.terms.node_numbers):
+        class_name = choose_class(scheduler, spec)
     if not isinstance(class_name, str):
         return None
     job = Job(
@@ -121,12 +134,17 @@ def scheduler_job(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> J
     job.bound_to = jobs.bound_reservations.get(view.job_id, ())
     job.priority_boost = jobs.boosts.get(view.job_id, 0)
     job.hold_reason = jobs.hold_reason(view.job_id)
+    if view.terms is not None:
+        job.terms, job.deadline = view.terms, view.terms.deadline
     return job
 
 
 def _class_of(scheduler: LocalScheduler, jobs: JobTable, view: JobView) -> str | None:
     """The class that the job was accepted for, if the site still has it and room for the job."""
-    pool = scheduler.pools.get(jobs.classes.get(view.job_id, ""))
+    class_name = jobs.classes.get(view.job_id, "")
+    if view.terms is not None and view.terms.node_numbers:
+        return class_name if scheduler.shared.has_nodes_of(class_name, view.terms) else None
+    pool = scheduler.pools.get(class_name)
     if pool is None:
         return None
     fits = pool.profile.capacity >= view.spec.nodes and pool.features.issuperset(view.spec.features)

@@ -9,8 +9,9 @@ queue only when its old tasks are gone, and gets a new id for its next execution
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gridtravel.agents.jobs.environment import leg_environment
@@ -34,6 +35,7 @@ from gridtravel.gridcore.errors import (
 )
 from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.policies.shared_nodes import NEVER
 from gridtravel.local_sched.resource_managers.base import (
     EndReason,
     Launch,
@@ -43,6 +45,8 @@ from gridtravel.local_sched.resource_managers.base import (
 )
 from gridtravel.local_sched.resource_managers.task_limits import TaskLimitRules, TaskLimits
 from gridtravel.local_sched.scheduling.jobs import WaitReason
+from gridtravel.local_sched.scheduling.policy_views import policy_job
+from gridtravel.local_sched.scheduling.shared_jobs import DRIFT_S
 
 if TYPE_CHECKING:
     from gridtravel.agents.jobs.work_dirs import WorkDirs
@@ -57,9 +61,13 @@ log = logging.getLogger(__name__)
 
 CO_START_LEAD_S: Final = 0.25
 """Legs of a trip are let go this long after their common start: launching takes some 50 ms."""
-
+MEASURE_EVERY_S: Final = 10.0
+"""How often the processor time of jobs on shared nodes is asked for, beside admissions."""
+MEASURE_APART_S: Final = 0.05
+"""However many ask to be admitted, nobody is measured more often."""
 
 LEG_DOES_NOT_RUN: Final = "its reservation was released before it could start"
+KEPT_SHORT: Final = "its deadline passed before it had the processor time that it was promised"
 STRUCK_DOWN: Final = (EndReason.STOPPED, EndReason.LOST, EndReason.NEVER_RAN)
 RACE_TOO_LATE: Final = "it could no longer end inside the window of its race"
 
@@ -82,7 +90,9 @@ RACE_LOST: Final = "another copy of it runs"
 
 
 class JobRunner:
-    """Carries out what the scheduler decides. ``record`` journals and applies (``NodeAgent``)."""
+    """Carries out what the scheduler decides. ``record`` journals and applies (``NodeAgent``);
+    ``wake``: something has changed that the next cycle must look at, and is not journaled.
+    """
 
     def __init__(
         self,
@@ -97,6 +107,7 @@ class JobRunner:
         kill_grace_s: float,
         task_limits: TaskLimitRules,
         record: Callable[[Sequence[AgentEvent]], Ticket],
+        wake: Callable[[], None],
         trips: Trips,
     ) -> None:
         self.calendar = calendar
@@ -109,7 +120,10 @@ class JobRunner:
         self._kill_grace_s = kill_grace_s
         self._task_limits = task_limits
         self._record = record
+        self._wake = wake
         self._trips = trips
+        self._measured_at = 0.0
+        """When jobs on shared nodes were measured last."""
         self._beside: set[asyncio.Task[None]] = set()
         """What goes on beside the calls and the cycle: starts that wait for the word that they may,
         and orders to end a job, also when whoever gave them has hung up.
@@ -128,10 +142,16 @@ class JobRunner:
         events = await self.resource_manager.recover()
         now = self._clock.now()
         self.calendar.rebook(now)
-        without_class = restore_jobs(self.scheduler, self.jobs, self._state, now)
+        without_class = restore_jobs(
+            self.scheduler, self.jobs, self._state, now, self._clock.now_precise()
+        )
         self.calendar.take_slots(now)
         for job_id in without_class:
-            await self.over(job_id, JobState.FAILED, None, NO_CLASS)
+            with contextlib.suppress(NotFoundError):
+                execution_id = self.jobs.execution_id(job_id)
+                await self.resource_manager.stop(execution_id, self._kill_grace_s)
+            await self.over(job_id, JobState.FAILED, None, NO_CLASS, by_site=True)
+        await self.measure()
         for event in events:
             await self.task_event(event)
         known = {event.job_id for event in events}
@@ -141,20 +161,25 @@ class JobRunner:
                 await self._launch_all([self._start_of(view)])
         for job_id in list(self.jobs.on_failed_node):
             self.stop_on_failed_node(job_id)
+        self.end_for_others(self.jobs.makes_way)
 
     async def follow_tasks(self) -> None:
         """Take in what the resource manager reports, until cancelled."""
         async for event in self.resource_manager.events():
             await self.task_event(event)
 
-    def queue(self, job_id: str) -> None:
-        """Tell the scheduler a job that was just accepted, or one that waits in another form."""
+    def queue(self, job_id: str, accepted: Job | None = None) -> None:
+        """Tell the scheduler a job that was just accepted, or one that waits in another form.
+        ``accepted``: as admission made it, with the plan that its promise rests on.
+        """
         job = scheduler_job(self.scheduler, self.jobs, self.jobs.views[job_id])
         assert job is not None, "admission found a class for it"
+        if accepted is not None:
+            job.plan, job.kills = accepted.plan, accepted.kills
         if job_id in self.scheduler.waiting:
             self.scheduler.exchange(job, self._clock.now())
         else:
-            self.scheduler.submit(job, self._clock.now())
+            self.scheduler.submit(job, self._clock.now(), self._clock.now_precise())
 
     async def start(self, starts: Sequence[Job], now: Instant) -> None:
         """Journal all starts, then launch them: a job that nobody remembers must never run."""
@@ -172,6 +197,60 @@ class JobRunner:
             return
         await self._record(events).durable()
         await self._launch_all(events)
+
+    async def set_shares(self, shares: Mapping[str, tuple[float, ...]]) -> None:
+        """Divide shared nodes as the scheduler says. Jobs that are being launched have their shares
+        with the order, and are told again.
+        """
+        if shares:
+            wanted = {self.jobs.execution_id(job_id): each for job_id, each in shares.items()}
+            await self.resource_manager.set_shares(wanted)
+
+    @property
+    def next_measure(self) -> float:
+        """When the jobs on shared nodes are measured again; infinity: there are none."""
+        if not any(each.jobs for each in self.scheduler.shared.classes.values()):
+            return NEVER
+        # A clock that was ahead and has been set right must not put it off.
+        return min(self._measured_at, self._clock.now_precise()) + MEASURE_EVERY_S
+
+    def measure_soon(self) -> None:
+        """What is known of processor times may be wrong."""
+        self._measured_at = -NEVER
+
+    async def measure(self) -> None:
+        """Tell the scheduler what processor time the jobs on shared nodes have really had. One that
+        is only being launched has had none.
+        """
+        shared = self.scheduler.shared
+        now = self._clock.now_precise()
+        if 0 <= now - self._measured_at < MEASURE_APART_S:
+            return
+        self._measured_at = now
+        names = {
+            job_id: self.jobs.execution_id(job_id)
+            for job_id, job in self.scheduler.running.items()
+            if job.class_name in shared
+        }
+        if not names:
+            return
+        times = await self.resource_manager.processor_time(list(names.values()))
+        moment = self._clock.now_precise()
+        for job_id, execution_id in names.items():
+            job = self.scheduler.running.get(job_id)
+            if job is not None:
+                nothing = (0.0,) * job.nodes
+                self.scheduler.measured(job_id, times.get(execution_id, nothing), moment)
+
+    async def _was_kept_short(self, job_id: str) -> bool:
+        """True for a job of a shared class that has not had the processor time of its estimate."""
+        job = self.scheduler.running.get(job_id)
+        if job is None or job.class_name not in self.scheduler.shared:
+            return False
+        execution_id = self.jobs.execution_id(job_id)
+        times = await self.resource_manager.processor_time([execution_id])
+        promised_s = policy_job(job).work_s - DRIFT_S
+        return any(each < promised_s for each in times.get(execution_id, (0.0,)))
 
     async def _launch_all(self, events: Sequence[JobStarting]) -> None:
         """Launch what may run; a copy in a race when it has won, and a leg when it is settled that
@@ -257,7 +336,14 @@ class JobRunner:
             stderr_name=f"{execution_id}.stderr",
             kill_grace_s=self._kill_grace_s,
             limits=self.limits_of(view),
+            shares=self._shares_of(view.job_id),
         )
+
+    def _shares_of(self, job_id: str) -> tuple[float, ...]:
+        job = self.scheduler.running.get(job_id)
+        if job is None or job.class_name not in self.scheduler.shared:
+            return ()
+        return self.scheduler.shared.shares_of(job)
 
     def limits_of(self, view: JobView) -> TaskLimits:
         """The most that a job's task may use."""
@@ -290,7 +376,7 @@ class JobRunner:
         """
         view = self.jobs.get(job_id, None)
         if view.state is JobState.QUEUED:
-            self.scheduler.cancel(job_id, self._clock.now())
+            self.scheduler.cancel(job_id, self._clock.now(), self._clock.now_precise())
             await self.over(job_id, JobState.CANCELLED, None, "cancelled before its start")
         elif not view.state.is_over:
             self._cancelled.add(job_id)
@@ -302,7 +388,7 @@ class JobRunner:
         """
         if job_id in self.scheduler.waiting:
             log.warning("job %s cannot start: %s", job_id, reason)
-            self.scheduler.cancel(job_id, self._clock.now())
+            self.scheduler.cancel(job_id, self._clock.now(), self._clock.now_precise())
             await self.over(job_id, JobState.FAILED, None, reason)
         await self.release_leg(self.jobs.views[job_id].spec.reservation_id)
 
@@ -312,6 +398,11 @@ class JobRunner:
         await self._record(events).durable()
         if events:
             await self.reservation_ended(reservation_id)
+
+    def end_for_others(self, job_ids: Iterable[str]) -> None:
+        """End started jobs that make way for others; they run again later."""
+        for job_id in list(job_ids):
+            self._stop_soon(job_id, f"it makes way for job {self.jobs.makes_way[job_id].for_job}")
 
     def stop_on_failed_node(self, job_id: str) -> None:
         """A job on a failed node is stopped, unless the site lets such jobs go on."""
@@ -331,12 +422,13 @@ class JobRunner:
 
     def _has_ended(self, task: asyncio.Task[None]) -> None:
         """Nobody may be waiting, so a fault is told here. After one of the journal the daemon ends
-        by itself the next time it looks.
+        as soon as it looks.
         """
         self._beside.discard(task)
         fault = None if task.cancelled() else task.exception()
         if isinstance(fault, UnavailableError):
             log.error("%s: %s", task.get_name(), fault)
+            self._wake()
         elif fault is not None:
             task.get_loop().call_exception_handler(
                 {"message": f"{task.get_name()} failed", "exception": fault, "task": task}
@@ -345,6 +437,7 @@ class JobRunner:
     def _is_to_run_again(self, job_id: str) -> bool:
         on_failed_node = self.jobs.on_failed_node.get(job_id)
         is_requeued = on_failed_node is not None and on_failed_node.rule is NodeFailureRule.REQUEUE
+        is_requeued = is_requeued or job_id in self.jobs.makes_way
         return is_requeued and job_id not in self._cancelled
 
     def _may_run_still(self, event: TaskEvent) -> bool:
@@ -362,7 +455,7 @@ class JobRunner:
         """Back into the queue, with the rank it had; a started job whose tasks are gone."""
         now = self._clock.now()
         if job_id in self.scheduler.running:
-            self.scheduler.requeue(job_id, now)
+            self.scheduler.requeue(job_id, now, self._clock.now_precise())
         await self._record([JobRequeued(job_id=job_id, at=now)]).durable()
 
     async def task_event(self, event: TaskEvent) -> None:
@@ -375,7 +468,10 @@ class JobRunner:
         if event.actual_start is not None and view.started_precise is None:
             ticket = self._record([JobRunning(job_id=job_id, started_precise=event.actual_start)])
             await ticket.durable()
-        if event.kind is not TaskEventKind.STARTED:
+        if event.kind is TaskEventKind.NODE_ENDED and job_id in self.scheduler.running:
+            self.scheduler.part_ended(job_id, event.node_name, self._clock.now_precise())
+            self._wake()
+        if event.kind.is_final:
             was_struck_down = event.reason in STRUCK_DOWN
             if (self._is_to_run_again(job_id) and was_struck_down) or self._may_run_still(event):
                 await self._requeue(job_id)
@@ -386,6 +482,8 @@ class JobRunner:
             if code is None and event.signal_number is not None:
                 code = -event.signal_number
             is_lost = event.kind is TaskEventKind.LOST
+            if event.reason is EndReason.LIMIT and await self._was_kept_short(job_id):
+                is_lost, reason = True, KEPT_SHORT
             await self.over(
                 job_id,
                 state,
@@ -411,7 +509,8 @@ class JobRunner:
         """
         now = self._clock.now()
         if job_id in self.scheduler.running:
-            self.scheduler.job_ended(job_id, now, exit_code)
+            moment = self._clock.now_precise()
+            self.scheduler.job_ended(job_id, now, exit_code, moment=moment)
         self._cancelled.discard(job_id)
         ended = JobOver(
             job_id=job_id,
@@ -456,7 +555,7 @@ class JobRunner:
         return JobState.FAILED, event.message or "it ended with an error"
 
     async def _forget_task(self, event: TaskEvent) -> None:
-        if event.kind is TaskEventKind.STARTED:
+        if not event.kind.is_final:
             return
         try:
             await self.resource_manager.forget(event.job_id)
@@ -491,8 +590,16 @@ class JobRunner:
     async def _drop(self, view: JobView, reason: str) -> None:
         """A job that was not launched, and never will be."""
         if view.state is JobState.QUEUED:
-            self.scheduler.cancel(view.job_id, self._clock.now())
+            self.scheduler.cancel(view.job_id, self._clock.now(), self._clock.now_precise())
         await self.over(view.job_id, JobState.CANCELLED, None, reason)
+
+    async def drop_waiting(self, job_ids: Sequence[str], reason: str) -> None:
+        """Jobs that the site does not run after all; none of them starts meanwhile."""
+        now = self._clock.now()
+        for job_id in job_ids:
+            self.scheduler.cancel(job_id, now, self._clock.now_precise())
+        for job_id in job_ids:
+            await self.over(job_id, JobState.CANCELLED, None, reason, by_site=True)
 
     async def settle_reservations(self) -> None:
         """End what reservations left behind: jobs still running in one that was released (its

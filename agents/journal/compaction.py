@@ -20,6 +20,7 @@ from gridtravel.agents.journal.events import (
     JobBoosted,
     JobBound,
     JobHeld,
+    JobMakesWay,
     JobOnFailedNode,
     JobOver,
     JobRequeued,
@@ -76,6 +77,7 @@ def _is_remembered(
             | JobStarting()
             | JobRunning()
             | JobOver()
+            | JobMakesWay()
             | JobOnFailedNode()
             | JobRequeued()
             | JobHeld()

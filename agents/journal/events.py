@@ -22,7 +22,7 @@ from gridtravel.gridcore.booking.calendar_events import (
 )
 from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.jobs.inputs import InputFile
-from gridtravel.gridcore.jobs.job import JobSpec, JobState
+from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobTerms
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.registers import TripRegister
 from gridtravel.gridcore.trips.trip_consensus import AcceptorState
@@ -44,6 +44,9 @@ class JobAccepted:
     """Resource class that it waits for; empty: not said, in journals of earlier releases."""
     came_with_hold: bool = False
     """It is the job of its reservation's leg, bound by the commit."""
+    terms: JobTerms | None = None
+    """What was agreed; ``None``: nothing, its class has no policy that agrees on price or deadline.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +134,21 @@ class JobOnFailedNode:
     job_id: str
     node_name: str
     rule: NodeFailureRule
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMakesWay:
+    """It is ended so that another job can keep its deadline, and runs again from the start: settled
+    now, and carried out when its tasks are gone, also after a restart.
+    """
+
+    job_id: str
+    for_job: str
+    free_from: Instant
+    """When its nodes are promised to others."""
+    again_at: Instant
+    """The start that is kept for it."""
     at: Instant
 
 
@@ -328,6 +346,7 @@ JobEvent = (
     | JobRunning
     | JobOver
     | JobOnFailedNode
+    | JobMakesWay
     | JobRequeued
     | JobHeld
     | JobBoosted
@@ -367,6 +386,7 @@ AGENT_EVENTS: Final[Mapping[str, type]] = MappingProxyType(
         "job-running": JobRunning,
         "job-over": JobOver,
         "job-struck": JobOnFailedNode,
+        "job-makes-way": JobMakesWay,
         "job-requeued": JobRequeued,
         "job-held": JobHeld,
         "job-boosted": JobBoosted,

@@ -22,6 +22,7 @@ from gridtravel.agents.journal.events import (
     JobBound,
     JobEvent,
     JobHeld,
+    JobMakesWay,
     JobOnFailedNode,
     JobOver,
     JobRequeued,
@@ -62,6 +63,8 @@ class JobTable:
         """Job -> the reservations that alone it may run in."""
         self.on_failed_node: dict[str, JobOnFailedNode] = {}
         """Started jobs on failed nodes, with what is to become of them."""
+        self.makes_way: dict[str, JobMakesWay] = {}
+        """Started jobs that are being ended for others."""
         self.awaiting: dict[str, None] = {}
         """Jobs that take files over from a stage before them and do not have them yet."""
         self.classes: dict[str, str] = {}
@@ -243,6 +246,8 @@ class JobTable:
                 self._end(event)
             case JobOnFailedNode():
                 self.on_failed_node[event.job_id] = event
+            case JobMakesWay():
+                self.makes_way[event.job_id] = event
             case JobRequeued():
                 self._change(
                     event.job_id,
@@ -277,6 +282,7 @@ class JobTable:
             spec=event.spec,
             state=JobState.QUEUED,
             submitted_at=event.at,
+            terms=event.terms,
         )
         self._by_request[event.owner, event.spec.request_id] = event.job_id
         if event.class_name:
@@ -305,6 +311,7 @@ class JobTable:
             assert self.views[job_id].started_at is not None, job_id
             assert not self.views[job_id].state.is_over, job_id
         assert set(self.on_failed_node) <= set(self.booked_until), "only started jobs are struck"
+        assert set(self.makes_way) <= set(self.booked_until), "only started jobs make way"
         assert set(self.runs_inside) <= set(self.booked_until), "only started jobs run inside"
         for job_id in self.awaiting:
             assert self.views[job_id].state is JobState.QUEUED, job_id
@@ -343,6 +350,7 @@ class JobTable:
         self.booked_until.pop(job_id, None)
         self.runs_inside.pop(job_id, None)
         self.on_failed_node.pop(job_id, None)
+        self.makes_way.pop(job_id, None)
 
     @staticmethod
     def _bind(table: dict[str, tuple[str, ...]], key: str, values: tuple[str, ...]) -> None:

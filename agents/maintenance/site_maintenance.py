@@ -163,9 +163,12 @@ class SiteMaintenance:
         on its own account is missing as the job's as well.
         """
         availability = {name: profile.copy() for name, profile in self._core.calendar.free.items()}
-        for job in self._core.scheduler.running.values():
-            nodes = self._core.scheduler.pools[job.class_name].nodes
-            lost = 0 if nodes is None else (job.node_mask & nodes.down).bit_count()
+        scheduler = self._core.scheduler
+        for job in scheduler.running.values():
+            pool = scheduler.pools.get(job.class_name)
+            if pool is None or pool.nodes is None:
+                continue  # of a shared class, where nothing is reserved
+            lost = (job.node_mask & pool.nodes.down).bit_count()
             if lost and job.is_booked and job.booked_until > now:
                 availability[job.class_name].unbook(lost, now, job.booked_until)
         return availability

@@ -31,6 +31,16 @@ def number_or(arguments: Mapping[str, str], name: str, otherwise: int, most: int
     return min(_positive(name, arguments[name]), most)
 
 
+def amount_or_none(arguments: Mapping[str, str], name: str) -> int | None:
+    """A whole number from 0 on, or ``None`` where it is not given."""
+    text = arguments.get(name)
+    if text is None:
+        return None
+    if not is_count(text):
+        raise InputError(f"{name} must be a whole number: {text[:40]!r}")
+    return int(text)
+
+
 def text_or_none(arguments: Mapping[str, str], name: str) -> str | None:
     """A short printable text, or ``None`` where it is not given or empty."""
     text = arguments.get(name, "")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gridtravel.agents.journal.events import AgentEvent, HeldJobKept, TripRegistered
 from gridtravel.agents.ports.access import account_of, came_through, require_login
-from gridtravel.agents.ports.submissions import refuse_with_hold
+from gridtravel.agents.ports.submissions import refuse_shared, refuse_with_hold
 from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
@@ -65,7 +65,7 @@ class CalendarEndpoint:
             hold_ttl_max_s=calendar.rules.hold_ttl_max_s,
             horizon_s=calendar.rules.horizon_s,
             millicredits_per_node_hour=calendar.tariff.unit_price_millicredits(
-                next(iter(calendar.classes)), core.clock.now(), 3600
+                next(iter(calendar.classes), ""), core.clock.now(), 3600
             ),
             software=SOFTWARE,
             login=self._caller.login,
@@ -81,7 +81,8 @@ class CalendarEndpoint:
         availabilities = {account: core.availability(now, account) for account in accounts}
         is_admin = self._caller.role is Role.ADMIN
         return [
-            inquire_within_limits(
+            refuse_shared(core, each)
+            or inquire_within_limits(
                 core.calendar,
                 limits,
                 each,
@@ -189,6 +190,9 @@ class CalendarEndpoint:
     ) -> Reservation | Decline:
         core, now = self._core, self._core.clock.now()
         asked = self._mine(request)
+        refusal = refuse_shared(core, asked)
+        if refusal is not None:
+            return refusal
         held_job = None if job is None else self._own_job(job)
         owner = self._owner(asked)
         self._check_acceptors(asked, owner, now)

@@ -28,6 +28,7 @@ from gridtravel.agents.ports.site_reservations import (
     create_standing,
     reserve_nodes,
 )
+from gridtravel.agents.ports.submissions import refuse_shared
 from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationRequest
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import ConflictError, InputError, NotAuthorisedError, NotFoundError
@@ -81,6 +82,9 @@ async def set_system_reservation(
     require_admin(caller, f"reserve on the account {SYSTEM_OWNER!r}")
     if request.trip is not None or request.replaces is not None or request.beneficiary:
         raise InputError("a reservation of the site is no leg of a trip and replaces nothing")
+    refusal = refuse_shared(core, request)
+    if refusal is not None:
+        return refusal
     calendar, now = core.calendar, core.clock.now()
     core.follow_clock(now)
     if is_dry_run:
@@ -119,7 +123,12 @@ async def _node_down(core: AgentCore, arguments: Mapping[str, str]) -> object:
     class_name = _class_of(core, name)
     rule, now = _rule_for_jobs(core, arguments), core.clock.now()
     hit = [job.job_id for job in core.scheduler.node_down(class_name, name, now)]
-    on_failed_node = [each for each in hit if each not in core.jobs.on_failed_node]
+    if rule is NodeFailureRule.REQUEUE and class_name in core.scheduler.shared:
+        rule = NodeFailureRule.CANCEL  # it was admitted to this node, and cannot wait for another
+    # Those that were admitted to a shared node and have not started there.
+    admitted = [each for each in hit if each in core.scheduler.waiting]
+    known = core.jobs.on_failed_node
+    on_failed_node = [each for each in hit if each not in known and each not in admitted]
     events: list[AgentEvent] = []
     if name not in core.state.nodes_down:
         events.append(NodeChanged(name=name, is_down=True, at=now))
@@ -129,6 +138,8 @@ async def _node_down(core: AgentCore, arguments: Mapping[str, str]) -> object:
     ticket = core.record(events)
     for each in on_failed_node:
         core.tell_job_owner(each, f"was hit: node {name} failed", _WHAT_FOLLOWS[rule])
+    if rule is not NodeFailureRule.NOTIFY:
+        await core.runner.drop_waiting(admitted, f"cancelled: node {name} failed")
     await ticket.durable()
     for each in on_failed_node:
         if each in core.jobs.on_failed_node:
@@ -165,10 +176,10 @@ async def _node_up(core: AgentCore, arguments: Mapping[str, str]) -> object:
 def _class_of(core: AgentCore, name: str) -> str:
     class_name = class_of_node(core.scheduler, name)
     if class_name is None:
-        classes = ", ".join(
-            f"{each.name}-0 to {each.name}-{each.nodes - 1}"
-            for each in core.calendar.classes.values()
-        )
+        shared = core.scheduler.shared.classes.values()
+        names = [(each.name, each.nodes) for each in core.calendar.classes.values()]
+        names += [(each.name, len(each.nodes)) for each in shared]
+        classes = ", ".join(f"{each}-0 to {each}-{nodes - 1}" for each, nodes in names)
         raise NotFoundError(f"no node is called {name[:80]!r}", hint=f"nodes: {classes}")
     return class_name
 
@@ -181,7 +192,7 @@ async def _boost_job(core: AgentCore, arguments: Mapping[str, str]) -> object:
         raise InputError(f"{text[:40]!r} are no points", hint="a whole number, perhaps with a -")
     core.jobs.get(job_id, None)
     job = core.scheduler.waiting.get(job_id)
-    if job is None:
+    if job is None or not core.scheduler.is_in_line(job_id):
         raise ConflictError(
             f"job {job_id} does not wait any more, so its priority says nothing",
             hint="see what became of it: catalina history",
@@ -214,7 +225,7 @@ async def _set_hold(
     owner, is_admin = require_login(caller, "hold jobs"), caller.role is Role.ADMIN
     job_id = word(arguments, "job")
     core.jobs.get(job_id, None if is_admin else owner)
-    if job_id not in core.scheduler.waiting:
+    if not core.scheduler.is_in_line(job_id):
         raise ConflictError(
             f"job {job_id} does not wait any more, so it cannot be held or let go",
             hint=f"end it with: catalina del-job {job_id}",

@@ -12,17 +12,39 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from gridtravel.agents.ports import accounts, queries_about_queue, queries_about_reservations
-from gridtravel.agents.ports.access import travels_with
-from gridtravel.agents.ports.arguments import number, only, texts, word
+from gridtravel.agents.ports.access import account_of, require_login, travels_with
+from gridtravel.agents.ports.arguments import (
+    amount_or_none,
+    number,
+    only,
+    text_or_none,
+    texts,
+    word,
+)
+from gridtravel.agents.ports.submissions import accepted, price_of, refuse_price
 from gridtravel.agents.trips.handover import LEG_QUESTION
-from gridtravel.gridcore.booking.reservations import ReservationState
+from gridtravel.gridcore.booking.reservations import Decline, ReservationState
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import InputError, NotFoundError
-from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.gridcore.jobs.job import JobSpec, JobState
 from gridtravel.local_sched.scheduling.queries import Explanation, backfill_windows, estimate, why
 
 if TYPE_CHECKING:
     from gridtravel.agents.core import AgentCore
+
+QUOTE: Final = "quote"
+_OF_A_JOB: Final = (
+    "nodes",
+    "limit_s",
+    "features",
+    "account",
+    "qos",
+    "deadline",
+    "budget_millicredits",
+    "estimate_s",
+    "memory_mb",
+    "disk_mb",
+)
 
 
 def answer_query(
@@ -44,6 +66,56 @@ def _why(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> objec
         # What became of it is journaled; the scheduler's memory begins with the daemon's start.
         return asdict(Explanation(job_id=job_id, state=view.state, reason=view.reason))
     return asdict(why(core.scheduler, job_id, core.clock.now()))
+
+
+def _quote(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> object:
+    """What a job would be told that was submitted now: where it would go and on which terms, or why
+    it would be declined. Nothing is kept for it.
+    """
+    only(arguments, *_OF_A_JOB)
+    owner = require_login(caller, "submit jobs")
+    account = account_of(
+        caller, text_or_none(arguments, "account") or "", is_paid=core.cashier.collects
+    )
+    spec = JobSpec(
+        request_id=QUOTE,
+        name=QUOTE,
+        account=account,
+        nodes=number(arguments, "nodes"),
+        limit_s=number(arguments, "limit_s"),
+        argv=(QUOTE,),
+        features=texts(arguments, "features"),
+        quality_of_service=text_or_none(arguments, "qos") or "",
+        deadline=amount_or_none(arguments, "deadline"),
+        budget_millicredits=amount_or_none(arguments, "budget_millicredits"),
+        estimate_s=amount_or_none(arguments, "estimate_s"),
+        memory_mb=amount_or_none(arguments, "memory_mb"),
+        disk_mb=amount_or_none(arguments, "disk_mb"),
+    )
+    answer = accepted(core, spec, owner)
+    if not isinstance(answer, Decline):
+        price = price_of(core, answer)
+        answer = refuse_price(core, spec, price) or answer
+    now = core.clock.now()
+    if isinstance(answer, Decline):
+        declined = {
+            "rule": answer.rule.value,
+            "message": answer.message,
+            "would_pass": [
+                {"deadline": each.deadline, "budget": each.budget_millicredits}
+                for each in answer.passing
+            ],
+        }
+        return {"as_of": now, "declined": declined}
+    terms = answer.terms
+    return {
+        "as_of": now,
+        "declined": None,
+        "class": answer.class_name,
+        "price": price,
+        "deadline": None if terms is None else terms.deadline,
+        "is_agreed": terms is not None,
+    }
 
 
 def _estimate(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> object:
@@ -121,6 +193,7 @@ _FAILED: Final = (JobState.FAILED, JobState.TIMED_OUT)
 QUESTIONS: Final[Mapping[str, Callable[[AgentCore, Caller, Mapping[str, str]], object]]] = {
     "why": _why,
     "estimate": _estimate,
+    QUOTE: _quote,
     "backfill": _backfill,
     "queue": queries_about_queue.queue,
     "history": queries_about_queue.history,

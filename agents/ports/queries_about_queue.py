@@ -6,7 +6,7 @@ What belongs to others is shown without who they are, as the lists of the servic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -152,12 +152,20 @@ def nodes(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> obje
         "as_of": now,
         "mode": SchedulerMode(core.scheduler.mode).value,
         "classes": [
-            {**asdict(counts[name]), "features": list(each.features)}
-            for name, each in core.calendar.classes.items()
-            if name in counts
+            {
+                **asdict(count),
+                "features": sorted(_features_of(core, name)),
+                "is_shared": name in core.scheduler.shared,
+            }
+            for name, count in counts.items()
         ],
         "down": [{"node": name, "since": since} for name, since in core.state.nodes_down.items()],
     }
+
+
+def _features_of(core: AgentCore, class_name: str) -> Iterable[str]:
+    shared = core.scheduler.shared.classes.get(class_name)
+    return core.calendar.classes[class_name].features if shared is None else shared.features
 
 
 def _queue_row(
@@ -195,19 +203,31 @@ def _queue_row(
 def _row(core: AgentCore, caller: Caller, view: JobView) -> dict[str, Any]:
     """What every list of jobs has."""
     mine = is_mine(caller, view.owner)
+    spec, terms = view.spec, view.terms
+    deadline = spec.deadline if terms is None else terms.deadline
     return {
         "job": view.job_id,
-        "name": view.spec.name if mine else HIDDEN,
+        "name": spec.name if mine else HIDDEN,
         "owner": view.owner if mine else SOMEBODY,
-        "account": view.spec.account if mine else HIDDEN,
+        "account": spec.account if mine else HIDDEN,
         "class": _class_of(core, view),
-        "nodes": view.spec.nodes,
+        "nodes": spec.nodes,
         "node_names": list(view.node_names[:NAMES_SHOWN]) if mine else [],
-        "limit_s": view.spec.limit_s,
+        "shares": list(_shares_of(core, view)[:NAMES_SHOWN]) if mine else [],
+        "limit_s": spec.limit_s,
+        "deadline": deadline if mine else None,
+        "price": terms.price_millicredits if mine and terms is not None else None,
         "state": view.state.value,
         "submitted_at": view.submitted_at,
         "started_at": view.started_at,
     }
+
+
+def _shares_of(core: AgentCore, view: JobView) -> tuple[float, ...]:
+    job = core.scheduler.running.get(view.job_id)
+    if job is None or job.class_name not in core.scheduler.shared:
+        return ()
+    return core.scheduler.shared.shares_of(job)
 
 
 def _class_of(core: AgentCore, view: JobView) -> str | None:
@@ -222,9 +242,10 @@ def _filter(core: AgentCore, caller: Caller, arguments: Mapping[str, str]) -> _F
     user, account = text_or_none(arguments, "user"), text_or_none(arguments, "account")
     states = _states(texts(arguments, "state"))
     classes = texts(arguments, "class")
+    known_classes = (*core.calendar.classes, *core.scheduler.shared.classes)
     for name in classes:
-        if name not in core.calendar.classes:
-            known = ", ".join(core.calendar.classes)
+        if name not in known_classes:
+            known = ", ".join(known_classes)
             raise InputError(f"no resource class {name[:40]!r}", hint=f"known: {known}")
     waiting = core.scheduler.waiting
 

@@ -6,12 +6,18 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gridtravel.agents.journal.events import JobAccepted, JobBound, ReservationBound, TripRegistered
+from gridtravel.agents.journal.events import (
+    JobAccepted,
+    JobBound,
+    JobMakesWay,
+    ReservationBound,
+    TripRegistered,
+)
 from gridtravel.agents.ports.access import account_of, is_mine, may_take, require_login
 from gridtravel.agents.ports.calendar_port import CalendarEndpoint
 from gridtravel.agents.ports.orders import carry_out, set_system_reservation
-from gridtravel.agents.ports.queries import answer_query
-from gridtravel.agents.ports.submissions import accepted, refuse_into
+from gridtravel.agents.ports.queries import QUOTE, answer_query
+from gridtravel.agents.ports.submissions import accepted, price_of, refuse_into, refuse_price
 from gridtravel.gridcore.booking.reservations import Decline, Reservation, ReservationRequest
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
@@ -109,6 +115,8 @@ class SiteEndpoint:
         owner = require_login(self._caller, "submit jobs")
         if spec.waits_for_files and not spec.reservation_id:
             raise InputError("only a job inside a reservation waits for files")
+        if spec.deadline is not None:
+            await core.runner.measure()  # a policy decides by what others have had so far
         asked = replace(
             spec, account=account_of(self._caller, spec.account, is_paid=core.cashier.collects)
         )
@@ -137,7 +145,10 @@ class SiteEndpoint:
             await core.record(registering).durable()  # the other copies need this site's votes
             return job
         job_id = job.job_id
-        poor = core.cashier.hold_for_job(job_id, asked.account, self._price(job), job.submitted_at)
+        price = price_of(core, job)
+        poor = refuse_price(core, asked, price) or core.cashier.hold_for_job(
+            job_id, asked.account, price, job.submitted_at
+        )
         if poor is not None:
             return poor
         event = JobAccepted(
@@ -146,19 +157,23 @@ class SiteEndpoint:
             spec=asked,
             at=job.submitted_at,
             class_name=job.class_name,
+            terms=job.terms,
         )
-        ticket = core.record([*registering, event])
-        core.runner.queue(job_id)
+        kills = [
+            JobMakesWay(
+                job_id=killed,
+                for_job=job_id,
+                free_from=free_from,
+                again_at=dict(job.plan)[killed],
+                at=job.submitted_at,
+            )
+            for killed, free_from in job.kills
+        ]
+        ticket = core.record([*registering, event, *kills])
+        core.runner.queue(job_id, job)
         await ticket.durable()
+        core.runner.end_for_others(each.job_id for each in kills)
         return core.view(job_id)
-
-    def _price(self, job: Job) -> int:
-        """The most that a job may cost; one in a reservation is paid for by that."""
-        if job.bound_to:
-            return 0
-        tariff = self._core.calendar.tariff
-        one = tariff.unit_price_millicredits(job.class_name, job.submitted_at, job.limit_s)
-        return one * job.nodes
 
     async def name_inputs(self, reservation_id: str, inputs: Sequence[InputFile]) -> JobView:
         """See ``SitePort``."""
@@ -242,6 +257,8 @@ class SiteEndpoint:
         """See ``SitePort``. A planned start is told only when it is journaled, since a restart
         makes no start later that was told.
         """
+        if name == QUOTE:
+            await self._core.runner.measure()  # as before an admission
         answer = answer_query(self._core, self._caller, name, arguments)
         await self._core.record([]).durable()
         return answer
@@ -294,7 +311,7 @@ class SiteEndpoint:
     async def _bind_job(self, job_id: str, reservation_ids: Sequence[str]) -> None:
         core = self._core
         listed = tuple(dict.fromkeys(reservation_ids))
-        if job_id not in core.scheduler.waiting:
+        if not core.scheduler.is_in_line(job_id):
             raise ConflictError(
                 f"job {job_id} does not wait any more, its start is settled",
                 hint="see what became of it: catalina history",
@@ -367,8 +384,11 @@ class SiteEndpoint:
             inputs=(),
             relayed_from="",
             gives=None,
+            deadline=None,
+            budget_millicredits=None,
+            estimate_s=None,
         )
-        return replace(view, spec=hidden, owner="somebody", reason="")
+        return replace(view, spec=hidden, owner="somebody", reason="", terms=None)
 
     def _admits(self, reservation_id: str, job: Job) -> bool:
         """True for a reservation of the site whose rule lets the job in, whoever owns it."""

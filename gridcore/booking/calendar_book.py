@@ -42,7 +42,6 @@ from gridtravel.gridcore.capacity.whole_slots import SlotRule
 from gridtravel.gridcore.errors import (
     REPORT_IT,
     ConflictError,
-    InputError,
     NotAuthorisedError,
     NotFoundError,
 )
@@ -77,8 +76,6 @@ class CalendarBook:
     ) -> None:
         self.site = site
         self.classes: dict[str, ResourceClass] = {each.name: each for each in classes}
-        if not self.classes:
-            raise InputError(f"site {site!r} declares no nodes")
         self.rules = rules or CalendarRules()
         self.tariff: Tariff = tariff or FlatTariff()
         self.epoch = epoch
@@ -255,7 +252,7 @@ class CalendarBook:
     @property
     def known_from(self) -> Instant:
         """The first second of which the book knows in every class what is free."""
-        return max(profile.origin for profile in self.free.values())
+        return max((profile.origin for profile in self.free.values()), default=0)
 
     def rebook(self, now: Instant) -> None:
         """After a replay, and when the clock was ahead and has been set right: ``free`` holds what

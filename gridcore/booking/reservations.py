@@ -31,6 +31,8 @@ HOPS_MAX: Final = 16
 """Most managers a request may come through."""
 NODES_LIMIT: Final = 10_000_000
 DURATION_LIMIT_S: Final = 10 * 366 * 86_400
+BUDGET_LIMIT_MILLICREDITS: Final = 10**15
+"""A trillion credits; every budget below it is exact as a JSON number too."""
 
 
 class ReservationState(enum.StrEnum):
@@ -368,6 +370,8 @@ class DeclineRule(enum.StrEnum):
     BEYOND_HORIZON = "beyond-horizon"
     WINDOW_PAST = "window-past"
     BUDGET = "budget"
+    DEADLINE = "deadline"
+    """It is past, or cannot be kept beside what is promised already."""
     ACCOUNT = "account"
     LIMIT_RESERVATIONS = "limit-reservations"
     LIMIT_NODES = "limit-nodes"
@@ -400,6 +404,15 @@ class DeclineRule(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PassingTerms:
+    """A deadline and a budget with which a refused job would be admitted at that moment."""
+
+    deadline: Instant
+    budget_millicredits: int | None = None
+    """``None``: it said no budget, and needs none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decline:
     """A refusal. ``earliest`` and ``nodes_now`` are what would work instead, as far as the owner
     can tell.
@@ -419,6 +432,8 @@ class Decline:
     """Who refuses."""
     summary: CalendarSummary | None = None
     """Fresh summary for a shadow that turned out stale."""
+    passing: tuple[PassingTerms, ...] = ()
+    """Of a job whose deadline or budget a policy refuses; the least change first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,8 +46,11 @@ def summarise(
         as_of=now,
         classes=classes,
         millicredits_per_node_hour=max(
-            book.tariff.unit_price_millicredits(each.name, now, 3600)
-            for each in book.classes.values()
+            (
+                book.tariff.unit_price_millicredits(each.name, now, 3600)
+                for each in book.classes.values()
+            ),
+            default=0,
         ),
     )
 

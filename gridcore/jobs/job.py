@@ -6,15 +6,24 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from gridtravel.gridcore.booking.reservations import ID_LENGTH_MAX, NODES_LIMIT, check_id
+from gridtravel.gridcore.booking.reservations import (
+    BUDGET_LIMIT_MILLICREDITS,
+    DURATION_LIMIT_S,
+    ID_LENGTH_MAX,
+    NODES_LIMIT,
+    check_id,
+)
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.jobs.handovers import Handover, HandoverGrant
 from gridtravel.gridcore.jobs.inputs import InputFile, check_inputs
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.gridcore.timing.timetext import INSTANT_LIMIT
 
 SCRIPT_BYTES_MAX: Final = 1 << 20
 ENVIRONMENT_BYTES_MAX: Final = 128 << 10
+SPACE_LIMIT_MB: Final = 10**9
+"""A petabyte on each node."""
 
 
 class JobState(enum.StrEnum):
@@ -91,6 +100,20 @@ class JobSpec:
     """
     gives: HandoverGrant | None = None
     """What the stage behind may take of its files; ``None``: nothing."""
+    deadline: Instant | None = None
+    """Its result is worth nothing later (Libra+$, section IV: DT); ``None``: any time will do."""
+    budget_millicredits: int | None = None
+    """Most that it may cost (B); ``None``: anything."""
+    estimate_s: int | None = None
+    """Processor time that it needs on each of its nodes, in whole seconds (RE), which is no limit;
+    ``None``: ``limit_s``.
+    """
+    is_restartable: bool = False
+    """True: it may be ended and run again from its beginning."""
+    memory_mb: int | None = None
+    """Memory that it needs on each node, where jobs share nodes (MEM); ``None``: not said."""
+    disk_mb: int | None = None
+    """Disk space, likewise (DISK)."""
 
     def __post_init__(self) -> None:
         check_id("request id", self.request_id)
@@ -102,6 +125,7 @@ class JobSpec:
             raise InputError(f"a job needs 1 to {NODES_LIMIT} nodes: {self.nodes}")
         if self.limit_s < 1:
             raise InputError(f"a job's time limit must be at least 1 second: {self.limit_s}")
+        self._check_worth()
         if bool(self.argv) == bool(self.script):
             raise InputError(
                 "a job has either a command or a script", hint="give exactly one of both"
@@ -127,10 +151,54 @@ class JobSpec:
         if size > ENVIRONMENT_BYTES_MAX:
             raise InputError(f"the environment is larger than {ENVIRONMENT_BYTES_MAX} bytes")
 
+    def _check_worth(self) -> None:
+        """Deadline, budget and estimate, each said so that not-a-number is refused as well."""
+        if self.deadline is not None and not 1 <= self.deadline <= INSTANT_LIMIT:
+            raise InputError(
+                f"a job's deadline is no moment between 1970 and 9999: {self.deadline}"
+            )
+        budget = self.budget_millicredits
+        if budget is not None and not 0 <= budget <= BUDGET_LIMIT_MILLICREDITS:
+            raise InputError(
+                f"a job's budget is negative or beyond all money: {budget} millicredits",
+                hint=f"0 to {BUDGET_LIMIT_MILLICREDITS // 1000} credits",
+            )
+        if self.estimate_s is not None and not 1 <= self.estimate_s <= DURATION_LIMIT_S:
+            raise InputError(
+                f"a job's estimate must be 1 to {DURATION_LIMIT_S} seconds: {self.estimate_s}"
+            )
+        for what, amount in (("memory", self.memory_mb), ("disk space", self.disk_mb)):
+            if amount is not None and not 1 <= amount <= SPACE_LIMIT_MB:
+                raise InputError(f"a job's {what} must be 1 to {SPACE_LIMIT_MB} MB: {amount}")
+
     @property
     def waits_for_files(self) -> bool:
         """True for a job that only a reservation can have: files are brought into its area."""
         return self.handover is not None or bool(self.inputs) or bool(self.relayed_from)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTerms:
+    """What a site and the owner of a job agreed when it was accepted. Neither a restart nor another
+    configuration changes it.
+    """
+
+    agreed_at: float
+    """The moment of the acceptance, from which the time up to a deadline counts."""
+    price_millicredits: int = 0
+    """Of the whole job."""
+    deadline: Instant | None = None
+    """The promise: as asked for, or looser; ``None``: none was given."""
+    node_numbers: tuple[int, ...] = ()
+    """Nodes of a shared class, by their position in it; none: whole nodes, chosen at the start."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.price_millicredits <= BUDGET_LIMIT_MILLICREDITS:
+            raise InputError(f"no job costs {self.price_millicredits} millicredits")
+        if not 0 <= self.agreed_at <= INSTANT_LIMIT:
+            raise InputError(f"nothing was agreed at {self.agreed_at}")
+        if any(number < 0 for number in self.node_numbers):
+            raise InputError("nodes of a class are numbered from 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,3 +221,7 @@ class JobView:
     node_names: tuple[str, ...] = ()
     reason: str = ""
     """Why it waits, or why it ended as it did."""
+    terms: JobTerms | None = None
+    """Price and promise; ``None``: its class has no policy that agrees on any."""
+    shares: tuple[float, ...] = ()
+    """Part that it gets of each of ``node_names`` at present; none: they are its own."""

@@ -12,8 +12,13 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gridtravel.gridcore.booking.reservations import DURATION_LIMIT_S, Begin
+from gridtravel.gridcore.booking.reservations import (
+    BUDGET_LIMIT_MILLICREDITS,
+    DURATION_LIMIT_S,
+    Begin,
+)
 from gridtravel.gridcore.errors import FieldError
+from gridtravel.gridcore.jobs.job import SPACE_LIMIT_MB
 from gridtravel.gridcore.jobs.tasks import StagedFile, TaskSpec
 from gridtravel.gridcore.timing.durations import format_duration
 from gridtravel.gridcore.timing.instants import Instant, Interval
@@ -50,9 +55,6 @@ MACHINES_MAX: Final = 256
 STAGES_MAX: Final = 64
 ALTERNATIVES_MAX: Final = 16
 
-BUDGET_LIMIT_MILLICREDITS: Final = 10**15
-"""A trillion credits; every budget below it is exact as a JSON number too."""
-
 
 class UsagePattern(enum.StrEnum):
     """How the legs of a trip relate to each other."""
@@ -87,6 +89,14 @@ class Metajob:
     objective: Objective = Objective.EARLIEST_FINISH
     budget_millicredits: int | None = None
     """Most that the whole trip may cost; ``None``: no limit."""
+    estimate_s: int | None = None
+    """Processor time that a leg's job needs on each node; ``None``: as long as it is reserved."""
+    is_restartable: bool = False
+    """True: a leg's job may be ended and run again from its beginning."""
+    memory_mb: int | None = None
+    """Memory that it needs on each node, where jobs share nodes; ``None``: not said."""
+    disk_mb: int | None = None
+    """Disk space, likewise."""
     guard_s: int = 0
     """Added to the end of each leg's reservation, so that a clock that is late costs no run
     time."""
@@ -344,6 +354,13 @@ class Metajob:
                 "the budget is negative or beyond all money",
                 hint=f"0 to {BUDGET_LIMIT_MILLICREDITS // 1000} credits",
             )
+        if self.estimate_s is not None:
+            check_duration("estimate_s", self.estimate_s)
+        for name, amount in (("memory_mb", self.memory_mb), ("disk_mb", self.disk_mb)):
+            if amount is not None and not 1 <= amount <= SPACE_LIMIT_MB:
+                raise FieldError(
+                    name, f"{name} is {amount}", hint=f"1 to {SPACE_LIMIT_MB} megabytes"
+                )
         if self.is_race and self.usage_pattern is not UsagePattern.SINGLE:
             raise FieldError(
                 "is_race",

@@ -101,6 +101,9 @@ class ManualClock:
         if seconds < 0:
             raise ValueError(f"a clock cannot go back: {seconds} s")
         self._now += seconds
+        self._wake()
+
+    def _wake(self) -> None:
         while self._sleepers and self._sleepers[0][0] <= self._now:
             _, _, wake_up = heapq.heappop(self._sleepers)
             if not wake_up.done():
@@ -118,8 +121,13 @@ class ManualClock:
         self._sleepers = [(wake + step_s, rank, each) for wake, rank, each in self._sleepers]
 
     def advance_to(self, instant: float) -> None:
-        """Move forward to ``instant``, which must not lie in the past."""
-        self.advance(instant - self._now)
+        """Move forward to exactly ``instant``, which must not lie in the past: adding what is
+        missing may end a rounding short of it, where its sleeper would not wake.
+        """
+        if instant < self._now:
+            raise ValueError(f"a clock cannot go back to {instant} from {self._now}")
+        self._now = float(instant)
+        self._wake()
 
     async def sleep_until(self, instant: float) -> None:
         """Wait until ``advance`` has reached ``instant``."""

@@ -166,20 +166,30 @@ class Availability(_message.Message):
     def __init__(self, offers: _Optional[_Iterable[_Union[Offer, _Mapping]]] = ..., version: _Optional[_Union[CalendarVersion, _Mapping]] = ..., known_until: _Optional[int] = ...) -> None: ...
 
 class Decline(_message.Message):
-    __slots__ = ("rule", "message", "earliest", "nodes_now", "site", "summary")
+    __slots__ = ("rule", "message", "earliest", "nodes_now", "site", "summary", "passing")
     RULE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     EARLIEST_FIELD_NUMBER: _ClassVar[int]
     NODES_NOW_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    PASSING_FIELD_NUMBER: _ClassVar[int]
     rule: str
     message: str
     earliest: int
     nodes_now: int
     site: str
     summary: CalendarSummary
-    def __init__(self, rule: _Optional[str] = ..., message: _Optional[str] = ..., earliest: _Optional[int] = ..., nodes_now: _Optional[int] = ..., site: _Optional[str] = ..., summary: _Optional[_Union[CalendarSummary, _Mapping]] = ...) -> None: ...
+    passing: _containers.RepeatedCompositeFieldContainer[PassingTerms]
+    def __init__(self, rule: _Optional[str] = ..., message: _Optional[str] = ..., earliest: _Optional[int] = ..., nodes_now: _Optional[int] = ..., site: _Optional[str] = ..., summary: _Optional[_Union[CalendarSummary, _Mapping]] = ..., passing: _Optional[_Iterable[_Union[PassingTerms, _Mapping]]] = ...) -> None: ...
+
+class PassingTerms(_message.Message):
+    __slots__ = ("deadline", "budget_millicredits")
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_MILLICREDITS_FIELD_NUMBER: _ClassVar[int]
+    deadline: int
+    budget_millicredits: int
+    def __init__(self, deadline: _Optional[int] = ..., budget_millicredits: _Optional[int] = ...) -> None: ...
 
 class ReservationPart(_message.Message):
     __slots__ = ("site", "reservation_id", "nodes", "endpoint", "contact")

@@ -126,7 +126,7 @@ class Race(_message.Message):
     def __init__(self, trip_id: _Optional[str] = ..., copy: _Optional[str] = ..., copies: _Optional[_Iterable[str]] = ..., acceptors: _Optional[_Iterable[_Union[_common_pb2.Acceptor, _Mapping]]] = ..., ends_at: _Optional[int] = ..., sites: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("request_id", "name", "account", "nodes", "limit_s", "argv", "script", "environment", "reservation_id", "features", "notify_email", "quality_of_service", "companions", "leg_before", "leg_after", "handover", "race", "inputs", "relayed_from", "gives")
+    __slots__ = ("request_id", "name", "account", "nodes", "limit_s", "argv", "script", "environment", "reservation_id", "features", "notify_email", "quality_of_service", "companions", "leg_before", "leg_after", "handover", "race", "inputs", "relayed_from", "gives", "deadline", "budget_millicredits", "estimate_s", "is_restartable", "memory_mb", "disk_mb")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
@@ -147,6 +147,12 @@ class JobSpec(_message.Message):
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     RELAYED_FROM_FIELD_NUMBER: _ClassVar[int]
     GIVES_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_MILLICREDITS_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATE_S_FIELD_NUMBER: _ClassVar[int]
+    IS_RESTARTABLE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MB_FIELD_NUMBER: _ClassVar[int]
+    DISK_MB_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     name: str
     account: str
@@ -167,7 +173,25 @@ class JobSpec(_message.Message):
     inputs: _containers.RepeatedCompositeFieldContainer[InputFile]
     relayed_from: str
     gives: HandoverGrant
-    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., account: _Optional[str] = ..., nodes: _Optional[int] = ..., limit_s: _Optional[int] = ..., argv: _Optional[_Iterable[str]] = ..., script: _Optional[str] = ..., environment: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., reservation_id: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., notify_email: _Optional[str] = ..., quality_of_service: _Optional[str] = ..., companions: _Optional[_Iterable[_Union[Companion, _Mapping]]] = ..., leg_before: _Optional[str] = ..., leg_after: _Optional[str] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ..., race: _Optional[_Union[Race, _Mapping]] = ..., inputs: _Optional[_Iterable[_Union[InputFile, _Mapping]]] = ..., relayed_from: _Optional[str] = ..., gives: _Optional[_Union[HandoverGrant, _Mapping]] = ...) -> None: ...
+    deadline: int
+    budget_millicredits: int
+    estimate_s: int
+    is_restartable: bool
+    memory_mb: int
+    disk_mb: int
+    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., account: _Optional[str] = ..., nodes: _Optional[int] = ..., limit_s: _Optional[int] = ..., argv: _Optional[_Iterable[str]] = ..., script: _Optional[str] = ..., environment: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., reservation_id: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., notify_email: _Optional[str] = ..., quality_of_service: _Optional[str] = ..., companions: _Optional[_Iterable[_Union[Companion, _Mapping]]] = ..., leg_before: _Optional[str] = ..., leg_after: _Optional[str] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ..., race: _Optional[_Union[Race, _Mapping]] = ..., inputs: _Optional[_Iterable[_Union[InputFile, _Mapping]]] = ..., relayed_from: _Optional[str] = ..., gives: _Optional[_Union[HandoverGrant, _Mapping]] = ..., deadline: _Optional[int] = ..., budget_millicredits: _Optional[int] = ..., estimate_s: _Optional[int] = ..., is_restartable: _Optional[bool] = ..., memory_mb: _Optional[int] = ..., disk_mb: _Optional[int] = ...) -> None: ...
+
+class JobTerms(_message.Message):
+    __slots__ = ("agreed_at", "price_millicredits", "deadline", "node_numbers")
+    AGREED_AT_FIELD_NUMBER: _ClassVar[int]
+    PRICE_MILLICREDITS_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    NODE_NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    agreed_at: float
+    price_millicredits: int
+    deadline: int
+    node_numbers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, agreed_at: _Optional[float] = ..., price_millicredits: _Optional[int] = ..., deadline: _Optional[int] = ..., node_numbers: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class InputFile(_message.Message):
     __slots__ = ("path", "size_bytes", "sha256")
@@ -190,7 +214,7 @@ class HandoverGrant(_message.Message):
     def __init__(self, leg: _Optional[str] = ..., site: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("job_id", "site", "owner", "spec", "state", "submitted_at", "planned_start", "started_at", "started_precise", "ended_at", "exit_code", "node_names", "reason")
+    __slots__ = ("job_id", "site", "owner", "spec", "state", "submitted_at", "planned_start", "started_at", "started_precise", "ended_at", "exit_code", "node_names", "reason", "terms", "shares")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -204,6 +228,8 @@ class Job(_message.Message):
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     NODE_NAMES_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     site: str
     owner: str
@@ -217,7 +243,9 @@ class Job(_message.Message):
     exit_code: int
     node_names: _containers.RepeatedScalarFieldContainer[str]
     reason: str
-    def __init__(self, job_id: _Optional[str] = ..., site: _Optional[str] = ..., owner: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at: _Optional[int] = ..., planned_start: _Optional[int] = ..., started_at: _Optional[int] = ..., started_precise: _Optional[float] = ..., ended_at: _Optional[int] = ..., exit_code: _Optional[int] = ..., node_names: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ...) -> None: ...
+    terms: JobTerms
+    shares: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, job_id: _Optional[str] = ..., site: _Optional[str] = ..., owner: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at: _Optional[int] = ..., planned_start: _Optional[int] = ..., started_at: _Optional[int] = ..., started_precise: _Optional[float] = ..., ended_at: _Optional[int] = ..., exit_code: _Optional[int] = ..., node_names: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., terms: _Optional[_Union[JobTerms, _Mapping]] = ..., shares: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("spec",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gridtravel.gridcore.booking.reservations import Decline, Offer, Reservation
-from gridtravel.gridcore.jobs.job import JobView
+from gridtravel.gridcore.jobs.job import JobTerms, JobView
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import format_utc
 
@@ -22,6 +22,7 @@ INSTANT_KEYS: Final = frozenset(
         "created_at",
         "earliest",
         "since",
+        "deadline",
     }
 )
 """Keys of the site's answers whose numbers are instants."""
@@ -69,6 +70,10 @@ def decline_json(decline: Decline) -> dict[str, Any]:
             "message": decline.message,
             "earliest": moment(decline.earliest),
             "nodes_now": decline.nodes_now,
+            "would_pass": [
+                {"deadline": format_utc(each.deadline), "budget": each.budget_millicredits}
+                for each in decline.passing
+            ],
         }
     }
 
@@ -85,6 +90,12 @@ def job_json(view: JobView) -> dict[str, Any]:
         "account": spec.account,
         "nodes": spec.nodes,
         "limit_s": spec.limit_s,
+        "deadline": moment(spec.deadline),
+        "budget": spec.budget_millicredits,
+        "estimate_s": spec.estimate_s,
+        "is_restartable": spec.is_restartable,
+        "memory_mb": spec.memory_mb,
+        "disk_mb": spec.disk_mb,
         "reservation": spec.reservation_id or None,
         "features": list(spec.features),
         "submitted_at": format_utc(view.submitted_at),
@@ -93,9 +104,16 @@ def job_json(view: JobView) -> dict[str, Any]:
         "ended_at": moment(view.ended_at),
         "exit_code": view.exit_code,
         "node_names": list(view.node_names),
+        "shares": list(view.shares),
+        "terms": None if view.terms is None else terms_json(view.terms),
         "reason": view.reason,
         "request": spec.request_id,
     }
+
+
+def terms_json(terms: JobTerms) -> dict[str, Any]:
+    """What was agreed with a job's owner; the price in millicredits."""
+    return {"price": terms.price_millicredits, "deadline": moment(terms.deadline)}
 
 
 def offer_json(offer: Offer) -> dict[str, Any]:

@@ -150,6 +150,11 @@ def decline_lines(decline: Decline, session: Session) -> list[str]:
         is_limit = decline.rule in (DeclineRule.LIMIT_NODES, DeclineRule.LIMIT_NODE_SECONDS)
         within = "the limit allows" if is_limit else "within the window there is room for"
         lines.append(f"  {within} {nodes}")
+    for each in decline.passing:
+        line = f"  a deadline of {format_in_zone(each.deadline, session.zone)} would pass now"
+        if each.budget_millicredits is not None:
+            line += f" with a budget of {credits_text(each.budget_millicredits)}"
+        lines.append(line)
     return lines
 
 

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Final
 
-from gridtravel.gridcore.booking.reservations import ID_LENGTH_MAX, check_id
+from gridtravel.gridcore.booking.reservations import (
+    BUDGET_LIMIT_MILLICREDITS,
+    ID_LENGTH_MAX,
+    check_id,
+)
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.jobs.tasks import refuse_site_variable
+from gridtravel.gridcore.number_text import is_decimal
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import parse_duration, read_instant
 from gridtravel.local_sched.catalina.session import Session
@@ -43,6 +49,24 @@ def read_length(text: str, what: str) -> int:
     if seconds < 1:
         raise InputError(f"the {what} must be at least one second", hint="1h, 90m or 3600")
     return seconds
+
+
+def read_credits(
+    text: str, what: str = "number of credits", *, may_be_negative: bool = False
+) -> int:
+    """Credits with up to three decimals, in millicredits; exact."""
+    amount = Decimal(text) * 1000 if is_decimal(text) else None
+    if (
+        amount is None
+        or abs(amount) > BUDGET_LIMIT_MILLICREDITS
+        or (amount < 0 and not may_be_negative)
+        or amount != int(amount)
+    ):
+        raise InputError(
+            f"{text[:40]!r} is no {what}",
+            hint=f"at most {BUDGET_LIMIT_MILLICREDITS // 1000} credits, up to three decimals: 12.5",
+        )
+    return int(amount)
 
 
 def read_ids(words: Sequence[str], what: str) -> list[str]:

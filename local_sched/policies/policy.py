@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from gridtravel.gridcore.booking.reservations import Decline
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
+from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.timing.instants import Instant
 
 
@@ -37,7 +39,29 @@ class PolicyJob:
     """Most it may cost, in credits (B); ``None``: anything."""
     is_restartable: bool = False
     """True: it may be ended and run again from its beginning."""
+    planned_start: Instant | None = None
+    """While it waits: its start in the queue's plan; ``None``: it has none."""
     started_at: float | None = None
+    booked_until: Instant | None = None
+    """While it runs: end of what is booked for it."""
+    memory_mb: float = 0.0
+    """Memory that it needs on each node; asked for on shared nodes only."""
+    disk_mb: float = 0.0
+
+    def __post_init__(self) -> None:
+        # Comparisons are false for NaN. A view of a long queue makes thousands of these.
+        if not (
+            0 <= self.estimate_s < inf
+            and 0 <= self.memory_mb < inf
+            and 0 <= self.disk_mb < inf
+            and (self.budget is None or 0 <= self.budget < inf)
+            and (self.deadline is None or -inf < self.deadline < inf)
+        ):
+            raise InputError(
+                "a job's estimate, budget, memory and disk must be numbers, at least 0, and its"
+                f" deadline an instant: {self.estimate_s}, {self.budget}, {self.memory_mb},"
+                f" {self.disk_mb}, {self.deadline}"
+            )
 
     @property
     def work_s(self) -> float:
@@ -47,7 +71,7 @@ class PolicyJob:
     @property
     def patience_s(self) -> float:
         """Time from its submission to its deadline (D in the papers); without one, infinite."""
-        return float("inf") if self.deadline is None else self.deadline - self.submitted_at
+        return inf if self.deadline is None else self.deadline - self.submitted_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +84,29 @@ class Admitted:
     """The promise: as asked for, or made looser by slack; ``None``: none is given."""
     node_numbers: tuple[int, ...] = ()
     """Where nodes are shared: those it runs on, by their position in the class."""
-    kills: tuple[str, ...] = ()
-    """Running restartable jobs that are ended and queue again to keep the promise (QoPS)."""
+    kills: tuple[tuple[str, Instant], ...] = ()
+    """Running restartable jobs that are ended and queue again to keep the promise (QoPS), and when
+    their nodes are free."""
+    plan: tuple[tuple[str, Instant], ...] = ()
+    """Starts of waiting jobs, this one among them, on which the promise rests: the queue takes them
+    over as they are. Empty: the queue plans by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WouldPass:
+    """Terms on which a refused job would be admitted at this moment, all else as it is."""
+
+    deadline: float
+    budget: float | None
+    """Credits; ``None``: it set no budget, and needs none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused(Decline):
+    """A policy's refusal, with the terms that would pass; its message tells them too."""
+
+    would_pass: tuple[WouldPass, ...] = ()
+    """The least change first; empty: nothing passes until jobs end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

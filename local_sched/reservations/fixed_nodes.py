@@ -98,6 +98,11 @@ def _pool_of(scheduler: LocalScheduler, names: Sequence[str]) -> ResourcePool:
                 found[pool.name] = pool
                 break
         else:
+            if scheduler.shared.class_of_node(name) is not None:
+                raise InputError(
+                    f"{name} is shared by jobs, and is promised to nobody whole",
+                    hint="to keep jobs off it: catalina node-down, with --jobs notify",
+                )
             classes = ", ".join(
                 f"{pool.nodes.names[0]} to {pool.nodes.names[-1]}"
                 for pool in scheduler.pools.values()

@@ -10,7 +10,7 @@ a job that its scheduler wants to run again (requeue, kill-and-restart) gets a n
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -44,8 +44,17 @@ class TaskEventKind(StrEnum):
     """What can happen to a task. ``ENDED`` and ``LOST`` are final; one of them comes, once."""
 
     STARTED = "started"
+    NODE_ENDED = "node-ended"
+    """Its part on one node (``node_name``) is over, and others go on. Only of tasks with shares,
+    and only where the back end can tell the parts apart.
+    """
     ENDED = "ended"
     LOST = "lost"
+
+    @property
+    def is_final(self) -> bool:
+        """True when nothing more will happen to the task."""
+        return self in (TaskEventKind.ENDED, TaskEventKind.LOST)
 
 
 class EndReason(StrEnum):
@@ -113,6 +122,10 @@ class Launch:
     """Seconds between TERM and KILL at the end of the time; 0 up to ``KILL_GRACE_S_MAX``."""
     limits: TaskLimits = NO_TASK_LIMITS
     """A task that is over one is ended."""
+    shares: tuple[float, ...] = field(default=(), compare=False)
+    """Part that it gets of each of ``node_names`` from its start on, until ``set_shares``; none:
+    the nodes are its own. Orders that differ in it are the same order.
+    """
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", MappingProxyType(dict(self.environment)))
@@ -156,6 +169,8 @@ class Launch:
                 )
         if not self.login:
             raise InputError(f"job {self.job_id}: whose task is it? The login is empty")
+        if self.shares:
+            check_shares(self.job_id, self.shares, len(self.node_names))
 
     def _check_times(self) -> None:
         if self.limit_s is not None and not self.limit_s > 0:
@@ -199,6 +214,8 @@ class TaskEvent:
     """One line for people; empty when the numbers say it all."""
     cpu_s: float | None = None
     """Processor time of the whole task, in seconds, when the back end knows it."""
+    node_name: str = ""
+    """Set with ``NODE_ENDED``."""
 
 
 class ResourceManager(Protocol):
@@ -207,6 +224,13 @@ class ResourceManager(Protocol):
     Order of use: ``recover`` once, before anything else; then the other verbs, while one reader,
     and only one, iterates over ``events``; at last ``close``, which leaves running tasks running.
     """
+
+    @property
+    def can_share(self) -> bool:
+        """True when it can divide a node between tasks and measure what each gets. Else ``launch``
+        with shares, ``set_shares`` and ``processor_time`` raise ``InputError``.
+        """
+        ...
 
     async def nodes(self) -> tuple[NodeDescription, ...]:
         """The nodes that can be given out, in a stable order, with different names."""
@@ -230,13 +254,31 @@ class ResourceManager(Protocol):
         """
         ...
 
+    async def set_shares(self, shares: Mapping[str, Sequence[float]]) -> None:
+        """From now on each of these executions gets this part of the processors of each of its
+        nodes, in the order of its ``node_names``, whatever else wants them; the others keep theirs.
+
+        Shares are rounded here, not before. Nothing happens to an execution that is over, was never
+        launched, or was launched without shares. Raises ``InputError`` for a share outside 0 to 1.
+        """
+        ...
+
+    async def processor_time(self, job_ids: Collection[str]) -> Mapping[str, tuple[float, ...]]:
+        """Processor time that each of these executions has had on each of its nodes, in seconds, up
+        to its end; in the order of its ``node_names``. One that never ran is left out.
+
+        A back end that measures a task as a whole divides that in proportion to the shares which it
+        was given.
+        """
+        ...
+
     def events(self) -> AsyncIterator[TaskEvent]:
         """What happens from now on, each event once, until ``close``."""
         ...
 
     async def recover(self) -> list[TaskEvent]:
         """What is known of every task launched and not forgotten, in the order of ids: its latest
-        event.
+        event, and for one that lives on shared nodes its parts that are over (``NODE_ENDED``).
 
         Tasks still alive go on being followed. One that nobody watches and that left no record is
         ``LOST``, is made sure to be dead, and is never run again by itself.
@@ -272,6 +314,20 @@ def check_job_id(job_id: str) -> None:
             f"{job_id[:140]!r} is not a job id",
             hint="use up to 128 letters, digits and . _ : @ + -, beginning with a letter or digit",
         )
+
+
+def check_shares(job_id: str, shares: Sequence[float], nodes: int) -> None:
+    """Raise ``InputError`` unless there is a part of each node; not-a-number is none."""
+    if len(shares) != nodes or not all(0 <= each <= 1 for each in shares):
+        raise InputError(f"job {job_id}: {list(shares)} are no shares of {nodes} nodes")
+
+
+def not_divided() -> InputError:
+    """What a back end says that leaves nodes whole."""
+    return InputError(
+        "this resource manager cannot divide nodes between tasks",
+        hint="give each job whole nodes: leave the policy of the class out",
+    )
 
 
 def check_grace(grace_s: float) -> None:

@@ -13,11 +13,12 @@ the wake pipe or the supervisor's end says so. Under systemd the unit of the dae
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -33,6 +34,8 @@ from gridtravel.local_sched.resource_managers.base import (
     OutputStream,
     TaskEvent,
     check_grace,
+    check_shares,
+    not_divided,
 )
 from gridtravel.local_sched.resource_managers.supervised.control_groups import TaskGroup
 from gridtravel.local_sched.resource_managers.supervised.output_following import follow_file
@@ -41,6 +44,7 @@ from gridtravel.local_sched.resource_managers.supervised.processes import (
     process_stat,
     sweep_task,
 )
+from gridtravel.local_sched.resource_managers.supervised.shared_processors import SharedProcessors
 from gridtravel.local_sched.resource_managers.supervised.spawning import log_tail, spawn_supervisor
 from gridtravel.local_sched.resource_managers.supervised.task_events import end_event, start_event
 from gridtravel.local_sched.resource_managers.supervised.task_folders import TaskFolders
@@ -107,9 +111,11 @@ class HostResourceManager:
         files: AccountFiles,
         run_as: RunAs = RunAs.LOGIN,
         control_groups: bool = True,
+        shared_nodes: Sequence[str] = (),
     ) -> None:
         """Keep tasks below ``root``, an absolute folder of the daemon's own on a local disk.
-        ``control_groups``: make some where the kernel lets us.
+        ``control_groups``: make some where the kernel lets us. ``shared_nodes``: those that several
+        tasks share, each a processor of this machine.
         """
         if sys.platform != "linux":
             raise InputError("the host back end runs on Linux only")
@@ -121,6 +127,13 @@ class HostResourceManager:
         self._run_as = run_as
         self._files = files
         self._control_groups = control_groups
+        self._shared = SharedProcessors(
+            shared_nodes,
+            clock,
+            pids_of=self.pids,
+            group_of=self._group_of,
+            control_groups=control_groups,
+        )
         self._watched: dict[str, _WatchedTask] = {}
         self._events: asyncio.Queue[TaskEvent | None] = asyncio.Queue()
         self._wake_pipe = WakePipe(self._folders.wake_pipe, self._observe)
@@ -130,15 +143,23 @@ class HostResourceManager:
 
     # --- the port --------------------------------------------------------------------------------
 
+    @property
+    def can_share(self) -> bool:
+        """True where nodes were declared as shared."""
+        return bool(self._shared.processors)
+
     async def nodes(self) -> tuple[NodeDescription, ...]:
         """The declared nodes."""
         return self._nodes
 
     async def launch(self, launch: Launch) -> None:
         """Take the order durably and start its supervisor, which waits for the moment."""
+        if launch.shares and not self.can_share:
+            raise not_divided()
+        processors = self._shared.of(launch.node_names) if launch.shares else self._shared.others
         self._open()
         try:
-            folder = await asyncio.to_thread(self._prepare, launch)
+            folder = await asyncio.to_thread(self._prepare, launch, processors)
         except OSError as fault:
             raise UnavailableError(
                 f"the order of task {launch.job_id} cannot be written down: {fault.strerror}"
@@ -146,6 +167,8 @@ class HostResourceManager:
         if launch.job_id in self._watched or self._folders.end_record(folder) is not None:
             return
         watched = _WatchedTask(folder=folder, start_not_before=launch.start_not_before or 0.0)
+        if launch.shares:
+            self._shared.begin(launch.job_id, launch.node_names, launch.shares)
         try:
             pid = spawn_supervisor(folder)
         except OSError as fault:
@@ -164,6 +187,7 @@ class HostResourceManager:
         folder = self._folders.folder(job_id)
         if self._folders.end_record(folder) is not None:
             return
+        self._shared.drop(job_id)
         try:
             await asyncio.to_thread(
                 write_record, str(folder / STOP), {"grace_s": float(grace_s)}, once=False
@@ -174,6 +198,36 @@ class HostResourceManager:
             self._signal(job_id, signal.SIGTERM)
             return
         self._tell_wish(job_id)
+
+    async def set_shares(self, shares: Mapping[str, Sequence[float]]) -> None:
+        """By control groups of the kernel where there are any, else in turns."""
+        if not self.can_share:
+            raise not_divided()
+        for job_id, parts in shares.items():
+            known = self._shared.node_names(job_id)
+            if known:
+                check_shares(job_id, parts, len(known))
+                self._shared.set(job_id, parts)
+
+    async def processor_time(self, job_ids: Collection[str]) -> Mapping[str, tuple[float, ...]]:
+        """As the kernel counts it for the whole task, divided by its shares."""
+        if not self.can_share:
+            raise not_divided()
+        found = {job_id: self._shared.times_s(job_id, self._total_s(job_id)) for job_id in job_ids}
+        return {job_id: times for job_id, times in found.items() if times is not None}
+
+    def _total_s(self, job_id: str) -> float | None:
+        """What a task had that is over; ``None``: it goes on."""
+        with contextlib.suppress(NotFoundError):
+            ended = self._folders.end_record(self._folders.folder(job_id))
+            return None if ended is None else ended["cpu_s"]
+        return None
+
+    def _group_of(self, job_id: str) -> TaskGroup:
+        """The control groups that its supervisor made for a task."""
+        fence = self._folders.fence(self._folders.folder(job_id))
+        name = "" if fence is None else group_name(job_id, fence["pid"])
+        return TaskGroup(name, is_shared=True)
 
     async def events(self) -> AsyncIterator[TaskEvent]:
         """What happens, until ``close``. For one reader."""
@@ -201,6 +255,7 @@ class HostResourceManager:
     async def forget(self, job_id: str) -> None:
         """Move the task's records aside; its output stays."""
         await asyncio.to_thread(self._folders.retire, job_id)
+        self._shared.forget(job_id)
 
     def output_path(self, job_id: str, stream: OutputStream) -> Path:
         """The file of the stream, in the task's working folder."""
@@ -223,6 +278,7 @@ class HostResourceManager:
         if self._poll_timer is not None:
             self._poll_timer.cancel()
         self._wake_pipe.close()
+        self._shared.close()
         for watched in self._watched.values():
             self._unwatch(watched)
             watched.fenced.set()
@@ -235,7 +291,7 @@ class HostResourceManager:
         return self._folders.sandbox(job_id)
 
     def pids(self, job_id: str) -> list[int]:
-        """The task's processes at this moment, for dividing the processors (``cpu_share``)."""
+        """The task's processes at this moment, for dividing the processors (``turns``)."""
         return self._folders.living_pids(job_id)
 
     # --- supervisors -----------------------------------------------------------------------------
@@ -247,10 +303,13 @@ class HostResourceManager:
             self._wake_pipe.open()
             self._is_open = True
 
-    def _prepare(self, launch: Launch) -> Path:
+    def _prepare(self, launch: Launch, processors: Sequence[int]) -> Path:
         """In a thread: ask for the account and wait for the disk."""
         return self._folders.prepare(
-            launch, resolve_account(launch.login, self._run_as), control_groups=self._control_groups
+            launch,
+            resolve_account(launch.login, self._run_as),
+            control_groups=self._control_groups,
+            processors=processors,
         )
 
     def _watch(self, job_id: str, watched: _WatchedTask, pid: int) -> None:
@@ -376,10 +435,12 @@ class HostResourceManager:
             started = start_event(job_id, watched.folder)
             if started is not None:
                 watched.is_start_told = True
+                self._shared.started(job_id)
                 self._events.put_nowait(started)
         ended = end_event(job_id, watched.folder)
         if ended is not None:
             watched.is_end_told = True
+            self._shared.drop(job_id)
             self._events.put_nowait(ended)
             watched.over.set()
 
@@ -400,9 +461,20 @@ class HostResourceManager:
         self._watched[job_id] = watched
         started = start_event(job_id, folder)
         watched.is_start_told = started is not None
+        self._find_shares(job_id, folder)
         if fence is not None:
             self._watch(job_id, watched, fence["pid"])
         return started
+
+    def _find_shares(self, job_id: str, folder: Path) -> None:
+        """After a restart: a task that shared its nodes goes on with the share that it was launched
+        with, until others are set.
+        """
+        order = self._folders.order(folder)
+        share = order.get("share")
+        names = order["environment"]["GRID_NODELIST"].split(",")
+        if share is not None and all(name in self._shared.processors for name in names):
+            self._shared.begin(job_id, names, [min(1.0, share / len(names))] * len(names))
 
     # --- polling, where nothing else can tell ----------------------------------------------------
 

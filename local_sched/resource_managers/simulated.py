@@ -8,9 +8,10 @@ over both back ends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError, UnavailableError
 from gridtravel.gridio.system.clock import Clock
@@ -22,10 +23,15 @@ from gridtravel.local_sched.resource_managers.base import (
     TaskEvent,
     TaskEventKind,
     check_grace,
+    check_shares,
 )
 
 SIGKILL = 9
 SIGTERM = 15
+SETTLED_S: Final = 1e-3
+"""A part of a task that lacks no more processor time than this has ended: otherwise a rounding of
+1e-9 s would keep a task with a share of nearly nothing for ever.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +39,7 @@ class SimulatedRun:
     """What a task would do if nobody ended it; known to the world, never to a scheduler."""
 
     run_s: float
+    """On nodes of its own; with shares the processor time that it takes on each node."""
     exit_code: int = 0
     heeds_term: bool = True
     """False: only KILL ends it."""
@@ -42,6 +49,19 @@ class SimulatedRun:
     def __post_init__(self) -> None:
         if self.run_s < 0:
             raise InputError(f"a task cannot run for {self.run_s} s")
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """What a task does on one node that it shares. Parts go on independently of each other."""
+
+    node_name: str
+    share: float
+    received_s: float = 0.0
+    """Processor time that it has had, up to the task's ``updated_at``."""
+    is_over: bool = False
+    ended_at: float = 0.0
+    """Once it is over."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +77,10 @@ class _SimulatedTask:
     kill_at: float = 0.0
     """When KILL follows, once it was told to end."""
     is_forgotten: bool = False
+    parts: list[_Part] = field(default_factory=list)
+    """One a node; none: the nodes are its own."""
+    updated_at: float = 0.0
+    """The moment up to which ``received_s`` of its parts is right."""
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when output can be read: it runs, or never will."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -99,7 +123,11 @@ class SimulatedMachine:
                     hint="give every execution an id of its own",
                 )
             return
-        task = _SimulatedTask(launch=launch, run=self._run_of(launch))
+        parts = [
+            _Part(node_name=name, share=share)
+            for name, share in zip(launch.node_names, launch.shares, strict=bool(launch.shares))
+        ]
+        task = _SimulatedTask(launch=launch, run=self._run_of(launch), parts=parts)
         self._tasks[launch.job_id] = task
         task.life = asyncio.create_task(self._live(task), name=f"simulated {launch.job_id}")
 
@@ -117,6 +145,42 @@ class SimulatedMachine:
         else:
             ending = self._terminate(task, task.ending)
             task.life = asyncio.create_task(ending, name=f"ending {job_id}")
+
+    def set_shares(self, shares: Mapping[str, Sequence[float]]) -> None:
+        """Divide the processors anew, from this moment on."""
+        now = self._clock.now_precise()
+        for job_id, wanted in shares.items():
+            task = self._tasks.get(job_id)
+            if task is None or not task.parts:
+                continue
+            check_shares(job_id, wanted, len(task.parts))
+            self._receive(task, now)
+            for part, share in zip(task.parts, wanted, strict=True):
+                part.share = share
+            if task.started is not None and task.ending is None and task.life is not None:
+                self._cancel(task)
+                task.life = asyncio.create_task(self._live_shared(task), name=f"sharing {job_id}")
+
+    def processor_time(self, job_id: str) -> tuple[float, ...] | None:
+        """What the task has had on each node; ``None``: it never ran."""
+        task = self._tasks.get(job_id)
+        if task is None or task.started is None:
+            return None
+        if task.parts:
+            if task.ended is None:
+                self._receive(task, self._clock.now_precise())
+            return tuple(part.received_s for part in task.parts)
+        until = self._clock.now_precise() if task.ended is None else task.ended.at
+        return (until - task.started.at,) * len(task.launch.node_names)
+
+    def _receive(self, task: _SimulatedTask, now: float) -> None:
+        """Let the parts have had their shares up to ``now``."""
+        if task.started is None:
+            return
+        for part in task.parts:
+            if not part.is_over:
+                part.received_s += part.share * (now - task.updated_at)
+        task.updated_at = now
 
     def lose(self, job_id: str) -> None:
         """As after a power cut: the task does not run any more, and left no record."""
@@ -151,6 +215,10 @@ class SimulatedMachine:
         )
         task.begun.set()
         self._tell(task.started)
+        if task.parts:
+            task.updated_at = start
+            await self._live_shared(task)
+            return
         own_end = start + task.run.run_s
         limit = min(limits, default=own_end)
         if own_end <= limit:
@@ -158,7 +226,52 @@ class SimulatedMachine:
             self._end(task, EndReason.EXITED, exit_code=task.run.exit_code)
             return
         await self._clock.sleep_until(limit)
-        task.kill_at = self._clock.now_precise() + launch.kill_grace_s
+        await self._end_of_time(task)
+
+    async def _live_shared(self, task: _SimulatedTask) -> None:
+        """Go on with the shares as they are, from one end of a part to the next. When they change,
+        this is begun anew.
+        """
+        assert task.started is not None, "it runs"
+        launch, run_s = task.launch, task.run.run_s
+        limits = [task.started.at + launch.limit_s] if launch.limit_s is not None else []
+        limits += [float(launch.end)] if launch.end is not None else []
+        limit = min(limits, default=float("inf"))
+        while True:
+            now = self._clock.now_precise()
+            self._receive(task, now)
+            for part in task.parts:
+                if not part.is_over and run_s - part.received_s <= SETTLED_S:
+                    part.is_over, part.ended_at = True, now
+                    self._tell_of_part(task, part)
+            left = [part for part in task.parts if not part.is_over]
+            if not left:
+                self._end(task, EndReason.EXITED, exit_code=task.run.exit_code)
+                return
+            if now >= limit:
+                await self._end_of_time(task)
+                return
+            ends = [now + (run_s - each.received_s) / each.share for each in left if each.share]
+            wake_at = min([limit, *ends])
+            if wake_at == float("inf"):
+                return  # it gets nothing until its shares change
+            await self._clock.sleep_until(wake_at)
+
+    def _tell_of_part(self, task: _SimulatedTask, part: _Part) -> None:
+        """The end of a part; that of the last one is the end of the task."""
+        if not all(each.is_over for each in task.parts):
+            self._tell(_end_of(part, task))
+
+    def known_of(self, job_id: str) -> list[TaskEvent]:
+        """Where a task stands: its latest event and, while it lives, its parts that are over."""
+        task = self.task(job_id)
+        if task.ended is not None:
+            return [task.ended]
+        over = [_end_of(part, task) for part in task.parts if part.is_over]
+        return over if task.started is None else [task.started, *over]
+
+    async def _end_of_time(self, task: _SimulatedTask) -> None:
+        task.kill_at = self._clock.now_precise() + task.launch.kill_grace_s
         task.ending = EndReason.LIMIT
         await self._terminate(task, EndReason.LIMIT)
 
@@ -185,6 +298,7 @@ class SimulatedMachine:
         message: str = "",
     ) -> None:
         started = task.started
+        self._receive(task, self._clock.now_precise())
         task.ended = TaskEvent(
             job_id=task.launch.job_id,
             kind=TaskEventKind.LOST if reason is EndReason.LOST else TaskEventKind.ENDED,
@@ -205,6 +319,15 @@ class SimulatedMachine:
             self._listener(event)
 
 
+def _end_of(part: _Part, task: _SimulatedTask) -> TaskEvent:
+    return TaskEvent(
+        job_id=task.launch.job_id,
+        kind=TaskEventKind.NODE_ENDED,
+        at=part.ended_at,
+        node_name=part.node_name,
+    )
+
+
 class SimulatedResourceManager:
     """A ``ResourceManager`` over a simulated machine."""
 
@@ -223,6 +346,11 @@ class SimulatedResourceManager:
         self._is_closed = False
         machine.listen(self._events.put_nowait)
 
+    @property
+    def can_share(self) -> bool:
+        """Exactly."""
+        return True
+
     async def nodes(self) -> tuple[NodeDescription, ...]:
         """The declared nodes."""
         return self._nodes
@@ -238,6 +366,15 @@ class SimulatedResourceManager:
         check_grace(grace_s)
         self._machine.stop(job_id, grace_s)
 
+    async def set_shares(self, shares: Mapping[str, Sequence[float]]) -> None:
+        """Divide the processors of the nodes anew."""
+        self._machine.set_shares(shares)
+
+    async def processor_time(self, job_ids: Collection[str]) -> Mapping[str, tuple[float, ...]]:
+        """What each has had, to the last digit."""
+        found = {job_id: self._machine.processor_time(job_id) for job_id in job_ids}
+        return {job_id: times for job_id, times in found.items() if times is not None}
+
     async def events(self) -> AsyncIterator[TaskEvent]:
         """What happens, until ``close``. For one reader."""
         while True:
@@ -248,10 +385,12 @@ class SimulatedResourceManager:
             yield event
 
     async def recover(self) -> list[TaskEvent]:
-        """The latest event of every task not forgotten."""
-        tasks = [self._machine.task(job_id) for job_id in self._machine.remembered_ids()]
-        latest = [task.ended or task.started for task in tasks]
-        return [event for event in latest if event is not None]
+        """The latest event of every task not forgotten, and the parts of it that are over."""
+        return [
+            event
+            for job_id in self._machine.remembered_ids()
+            for event in self._machine.known_of(job_id)
+        ]
 
     async def forget(self, job_id: str) -> None:
         """Leave the task out of ``recover``."""

@@ -22,7 +22,7 @@ import hashlib
 import math
 import shlex
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -39,6 +39,7 @@ from gridtravel.local_sched.resource_managers.base import (
     OutputStream,
     TaskEvent,
     check_grace,
+    not_divided,
 )
 from gridtravel.local_sched.resource_managers.slurm_commands import SlurmCommands
 from gridtravel.local_sched.resource_managers.supervised.output_following import follow_file
@@ -52,6 +53,8 @@ from gridtravel.local_sched.resource_managers.supervised.task_records import (
     write_record,
 )
 
+CAN_SHARE: Final = False
+"""Whether nodes can be divided between tasks here."""
 POLL_S: Final = 0.2
 LOOK_S: Final = 5.0
 """How often Slurm is asked which of our jobs it still has. One that is missing twice, with no
@@ -108,6 +111,11 @@ class SlurmResourceManager:
         self._watching: asyncio.Task[None] | None = None
         self._is_closed = False
 
+    @property
+    def can_share(self) -> bool:
+        """See ``ResourceManager``."""
+        return CAN_SHARE
+
     async def nodes(self) -> tuple[NodeDescription, ...]:
         """The declared nodes."""
         return self._nodes
@@ -116,6 +124,8 @@ class SlurmResourceManager:
         """Take the order durably and hand it to Slurm, which starts its supervisor at once: that
         waits for the moment on the node.
         """
+        if launch.shares:
+            raise not_divided()
         self._open()
         names = [self._slurm_name(each) for each in launch.node_names or self._first_node()]
         order = replace(launch, node_names=tuple(names))
@@ -159,6 +169,14 @@ class SlurmResourceManager:
             await self._commands.cancel(slurm_id)
         else:
             await self._commands.wake(slurm_id)
+
+    async def set_shares(self, shares: Mapping[str, Sequence[float]]) -> None:
+        """Not possible here."""
+        raise not_divided()
+
+    async def processor_time(self, job_ids: Collection[str]) -> Mapping[str, tuple[float, ...]]:
+        """Not possible here."""
+        raise not_divided()
 
     async def events(self) -> AsyncIterator[TaskEvent]:
         """What happens, until ``close``. For one reader."""

@@ -36,7 +36,7 @@ from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.local_sched.scheduling.compression import FAR, Compression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gridtravel.gridcore.capacity.profile import AvailabilityProfile
     from gridtravel.local_sched.scheduling.job_queue import JobQueue, QueueOrder
@@ -156,6 +156,21 @@ class Backfill:
         end = start + job.limit_s
         if end > self.profile.origin and self.profile.fits(job.nodes, start, end):
             self._plan_at(job, start)
+
+    def adopt(self, jobs: Iterable[Job], plan: Mapping[str, Instant]) -> None:
+        """Waiting jobs, none of them planned, get the starts of a plan that was found for all of
+        them together; whoever it does not name is planned in the next pass.
+        """
+        for job in jobs:
+            start = plan.get(job.job_id)
+            if start is not None:
+                self._plan_at(job, start)
+                job.promised_start = start
+
+    def expect(self, job: Job, start: Instant) -> None:
+        """A job that made way for another waits again; its time is booked already."""
+        job.planned_start = job.promised_start = start
+        self.next_planned = min(self.next_planned, start)
 
     def set_back(self, jobs: Iterable[Job], now: Instant) -> None:
         """The profile was made anew without the planned starts of these waiting jobs: they

@@ -63,7 +63,10 @@ class OverrunRule:
     """What happens when a job is still there at the end of its limit."""
 
     step_s: int = 30
-    """Its nodes are booked this much further at a time, until its end is reported."""
+    """Its nodes are booked this much further at a time, until its end is reported. 0: not at all;
+    it is expected to end at once, nobody starts on its nodes before it has, and it is not stopped
+    (a rule of replays).
+    """
     grace_s: int = 120
     """It is told to stop this long after its limit (Catalina's MAXJOBOVERRUN), or at once when
     somebody
@@ -73,8 +76,22 @@ class OverrunRule:
     """
 
     def __post_init__(self) -> None:
-        if self.step_s < 1 or self.grace_s < 0:
-            raise InputError("an overrun step is at least 1 s and its grace not negative")
+        if self.step_s < 0 or self.grace_s < 0:
+            raise InputError("an overrun step and its grace must not be negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRule:
+    """How the queue of a class of whole nodes is served."""
+
+    order: QueueOrder = FIRST_COME
+    backfill: BackfillRule = field(default_factory=BackfillRule)
+    policy: QueuePolicy | None = None
+
+    @property
+    def promises_starts(self) -> bool:
+        """True when every waiting job has a planned start, which can only become earlier."""
+        return self.backfill.depth is None and self.backfill.keeps_planned_starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +105,8 @@ class SchedulerConfig:
     policy: QueuePolicy | None = None
     """Who is let in and at what price, who leaves, and an order of its own; ``None``: everybody is
     let in."""
+    by_class: Mapping[str, QueueRule] = field(default_factory=dict)
+    """Classes whose queues are served otherwise."""
     limits: JobLimits = field(default_factory=JobLimits)
     services: Mapping[str, QualityOfService] = field(default_factory=dict)
     """Qualities of service by name. Where there are any, no job may ask for another."""
@@ -98,3 +117,10 @@ class SchedulerConfig:
     def __post_init__(self) -> None:
         if self.history_jobs_max < 0:
             raise InputError("history_jobs_max must not be negative")
+
+    def rule_of(self, class_name: str) -> QueueRule:
+        """How the queue of a class is served."""
+        own = self.by_class.get(class_name)
+        if own is not None:
+            return own
+        return QueueRule(order=self.order, backfill=self.backfill, policy=self.policy)

@@ -11,8 +11,12 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from gridtravel.gridcore.jobs.job import JobSpec, JobState
+from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobTerms
 from gridtravel.gridcore.timing.instants import Instant
+from gridtravel.local_sched.policies.policy import PolicyJob
+
+MILLI: Final = 1_000
+"""Millicredits of a credit: money is in credits inside policies, as in the papers."""
 
 
 class WaitReason(enum.StrEnum):
@@ -34,6 +38,7 @@ class WaitReason(enum.StrEnum):
     RESERVATION_OVER = "every reservation it is bound to is over"
     RESERVATION_CLOSED = "its reservation belongs to somebody else, or is kept for other jobs"
     NODES_BUSY = "nodes that are promised to it are still in use or being repaired"
+    ADMITTED = "it was admitted to nodes that jobs share, and starts at once"
     TOO_FEW_NODES = "more nodes are down than the site can spare; it waits for repair"
 
 
@@ -46,9 +51,23 @@ class Wishes:
     budget: float | None = None
     """Most it may cost, in credits; ``None``: anything."""
     is_restartable: bool = False
+    memory_mb: float = 0.0
+    """That it needs on each node, where jobs share nodes."""
+    disk_mb: float = 0.0
 
 
 NO_WISHES: Final = Wishes()
+
+
+def _wishes_of(spec: JobSpec) -> Wishes:
+    budget = spec.budget_millicredits
+    return Wishes(
+        estimate_s=float(spec.estimate_s or 0),
+        budget=None if budget is None else budget / MILLI,
+        is_restartable=spec.is_restartable,
+        memory_mb=float(spec.memory_mb or 0),
+        disk_mb=float(spec.disk_mb or 0),
+    )
 
 
 class Job:
@@ -67,11 +86,14 @@ class Job:
         "hold_reason",
         "is_booked",
         "job_id",
+        "kills",
         "limit_s",
         "node_mask",
         "nodes",
         "owner",
+        "plan",
         "planned_start",
+        "policy_view",
         "priority_boost",
         "promised_start",
         "reason",
@@ -81,6 +103,7 @@ class Job:
         "started_at",
         "state",
         "submitted_at",
+        "terms",
         "watch_at",
         "wishes",
     )
@@ -136,8 +159,18 @@ class Job:
         """``HELD``, ``HANDOVER`` or ``INPUTS``: it is passed over; ``None``: it is in line."""
         self.priority_boost = 0
         """Administrator's addend to the priority (Catalina's local admin term)."""
-        self.deadline: Instant | None = None
-        self.wishes = NO_WISHES
+        self.deadline = None if spec is None else spec.deadline
+        """As asked for; once the job is accepted, as promised."""
+        self.wishes = NO_WISHES if spec is None else _wishes_of(spec)
+        self.plan: tuple[tuple[str, Instant], ...] = ()
+        """Starts of waiting jobs on which its admission rests, until it joins the queue."""
+        self.kills: tuple[tuple[str, Instant], ...] = ()
+        """Running jobs that make way for it, and when their nodes are free; until the same moment.
+        """
+        self.terms: JobTerms | None = None
+        """What was agreed with its owner; ``None``: its class has no policy."""
+        self.policy_view: tuple[Wishes, PolicyJob] | None = None
+        """What a policy was shown of it last; kept by ``policy_views``."""
 
     def __repr__(self) -> str:
         """Short form for failing tests."""

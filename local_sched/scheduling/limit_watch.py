@@ -35,7 +35,7 @@ class LimitWatch:
         self._rule = rule
         self._due: list[tuple[Instant, int, Job]] = []
         """Heap of (``watch_at``, rank, job); may name jobs that are over."""
-        self.is_needed = not rule.trusts_limits
+        self.is_needed = not rule.trusts_limits and rule.step_s > 0
         self.next_at: Instant = FAR
         """No running job is past its booked time before this (a lower bound, cheap to ask)."""
 

@@ -26,9 +26,25 @@ def queue_view(pool: ResourcePool, running: Iterable[Job], now: Instant) -> Queu
 
 
 def policy_job(job: Job) -> PolicyJob:
-    """A job as a policy may know it."""
+    """A job as a policy may know it. Made anew only when something of it has changed: a policy is
+    asked of every waiting job in each cycle.
+    """
     wishes = job.wishes
-    return PolicyJob(
+    booked_until = None if job.started_at is None else job.booked_until
+    if job.policy_view is not None:
+        of_wishes, view = job.policy_view
+        if (
+            of_wishes is wishes
+            and view.deadline == job.deadline
+            and view.started_at == job.started_at
+            and view.planned_start == job.planned_start
+            and view.booked_until == booked_until
+            and view.sequence == job.sequence
+            and view.limit_s == job.limit_s
+            and view.nodes == job.nodes
+        ):
+            return view
+    view = PolicyJob(
         job_id=job.job_id,
         nodes=job.nodes,
         limit_s=job.limit_s,
@@ -40,5 +56,11 @@ def policy_job(job: Job) -> PolicyJob:
         deadline=job.deadline,
         budget=wishes.budget,
         is_restartable=wishes.is_restartable,
+        planned_start=job.planned_start,
         started_at=job.started_at,
+        booked_until=booked_until,
+        memory_mb=wishes.memory_mb,
+        disk_mb=wishes.disk_mb,
     )
+    job.policy_view = wishes, view
+    return view

@@ -51,7 +51,8 @@ class QueueEntry:
 
     job: Job
     position: int
-    """1 is served next; jobs bound to reservations are not in line and have 0."""
+    """1 is served next; jobs that are bound to reservations, or were admitted to shared nodes, are
+    not in line and have 0."""
     reason: WaitReason
     terms: Mapping[str, float]
     """Weighted terms of the priority by name; empty where the order is not by priority."""
@@ -88,7 +89,7 @@ def why(scheduler: LocalScheduler, job_id: str, now: Instant) -> Explanation:
                 hint="it may have started or ended meanwhile: catalina show-q, catalina history",
             )
         return Explanation(job_id=job_id, state=known.state, reason="")
-    if job.bound_to:
+    if job.bound_to or job.class_name in scheduler.shared:
         return Explanation(
             job_id=job_id, state=job.state, reason=str(waiting_reason(scheduler, job))
         )
@@ -111,7 +112,7 @@ def waiting_reason(scheduler: LocalScheduler, job: Job) -> WaitReason:
     """Why a job that waits does not run."""
     if job.hold_reason is not None:
         return job.hold_reason
-    if job.bound_to:
+    if job.bound_to or job.class_name in scheduler.shared:
         return job.reason
     pool = scheduler.pools[job.class_name]
     return _reason(scheduler, job, pool.set_aside, pool.queue.arrivals)
@@ -186,11 +187,17 @@ def service_order(scheduler: LocalScheduler, now: Instant) -> list[QueueEntry]:
         QueueEntry(job=job, position=0, reason=job.reason, terms={})
         for job in scheduler.reservation_jobs.waiting.values()
     ]
+    entries += [
+        QueueEntry(job=job, position=0, reason=job.reason, terms={})
+        for job in scheduler.shared.admitted
+    ]
     return entries
 
 
 def node_counts(scheduler: LocalScheduler, now: Instant) -> list[NodeCount]:
-    """What every class's nodes do, for classes whose nodes have names (all of a live site)."""
+    """What every class's nodes do, for classes whose nodes have names (all of a live site). A
+    shared node with any job on it is busy.
+    """
     kept = dict.fromkeys(scheduler.pools, 0)
     for reservation in scheduler.reservation_jobs.running_now(now):
         kept[reservation.resource_class] += scheduler.reservation_jobs.unused_nodes(reservation)
@@ -207,6 +214,20 @@ def node_counts(scheduler: LocalScheduler, now: Instant) -> list[NodeCount]:
                 busy=nodes - idle - down,
                 idle=idle,
                 reserved=min(kept[name], idle),
+                down=down,
+            )
+        )
+    for name, shared in scheduler.shared.classes.items():
+        down = sum(not node.is_up for node in shared.nodes)
+        busy = sum(node.is_up and bool(node.tasks) for node in shared.nodes)
+        nodes = len(shared.nodes)
+        counts.append(
+            NodeCount(
+                resource_class=name,
+                nodes=nodes,
+                busy=busy,
+                idle=nodes - busy - down,
+                reserved=0,
                 down=down,
             )
         )

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from gridtravel.gridcore.booking.reservations import Reservation
 from gridtravel.gridcore.capacity.profile import AvailabilityProfile
@@ -20,6 +21,7 @@ from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
 from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.local_sched.policies.policy import QueuePolicy
+from gridtravel.local_sched.policies.shared_nodes import NEVER
 from gridtravel.local_sched.scheduling.compression import FAR
 from gridtravel.local_sched.scheduling.config import SchedulerConfig, SchedulerMode
 from gridtravel.local_sched.scheduling.eligibility import Allowance, sort_out
@@ -33,7 +35,11 @@ from gridtravel.local_sched.scheduling.reservation_jobs import (
     ReservationBook,
     ReservationJobs,
 )
+from gridtravel.local_sched.scheduling.shared_jobs import SharedJobs, ends_by
 from gridtravel.local_sched.scheduling.usage import UsageBook
+from gridtravel.local_sched.sharing.shared_class import SharedClass
+
+NOTHING_SHARED: Final[Mapping[str, tuple[float, ...]]] = MappingProxyType({})
 
 
 class CycleResult(NamedTuple):
@@ -48,6 +54,11 @@ class CycleResult(NamedTuple):
     given_up: Sequence[tuple[Job, str]] = ()
     """Waiting jobs that left the queue because its policy does not serve them any more, and why;
     cancelled already."""
+    shares: Mapping[str, tuple[float, ...]] = NOTHING_SHARED
+    """Of jobs on shared nodes, by id: the part that it gets of each of its nodes, in their order;
+    those for which one has changed since the last cycle, and those that start."""
+    next_share_change: float = NEVER
+    """When time alone changes shares; infinity: never. Exact, with its fraction."""
 
 
 class LocalScheduler:
@@ -58,11 +69,15 @@ class LocalScheduler:
         pools: Mapping[str, ResourcePool],
         config: SchedulerConfig,
         book: ReservationBook | None = None,
+        shared: Mapping[str, SharedClass] | None = None,
     ) -> None:
-        if not pools:
+        if not pools and not shared:
             raise InputError("a scheduler needs at least one resource class")
         self.config = config
         self.pools = dict(pools)
+        """Classes whose nodes one job has at a time."""
+        self.shared = SharedJobs(shared or {})
+        """Classes whose nodes several jobs have at once; none is in ``pools`` as well."""
         self.mode = SchedulerMode.RUNNING
         self.waiting: dict[str, Job] = {}
         """By id, in order of submission: everything that has not started."""
@@ -83,16 +98,26 @@ class LocalScheduler:
 
     # -- events in: jobs ---------------------------------------------------------------------------
 
-    def submit(self, job: Job, now: Instant) -> None:
+    @property
+    def next_sequence(self) -> int:
+        """The rank of the next job that is submitted."""
+        return self._submitted + 1
+
+    def submit(self, job: Job, now: Instant, moment: float | None = None) -> None:
         """A new job joins the queue or, when it is bound, waits for its reservations. It is planned
-        in the next cycle. What may be refused is refused before (``admission``)."""
+        in the next cycle. What may be refused is refused before (``admission``). One that was
+        admitted to shared nodes is on them from ``moment`` on, which is ``now`` to its fraction."""
         self._submitted += 1
         job.sequence = self._submitted
+        if job.class_name in self.shared:
+            self.shared.join(job, float(now) if moment is None else moment)
         self.waiting[job.job_id] = job
         self.usage.job_submitted(job)
         self._join_queue(job, now)
+        if job.plan:
+            self._adopt(job)
 
-    def cancel(self, job_id: str, now: Instant) -> Job:
+    def cancel(self, job_id: str, now: Instant, moment: float | None = None) -> Job:
         """A waiting job will not run. A running one is stopped by whoever launched it, and then
         ended.
         """
@@ -106,13 +131,38 @@ class LocalScheduler:
                 f"no waiting job {job_id!r}",
                 hint="it may have started or ended meanwhile: catalina show-q, catalina history",
             )
-        self._leave_queue(job)
+        self._leave_queue(job, float(now) if moment is None else moment)
         del self.waiting[job_id]
         self.usage.job_withdrawn(job)
         job.state = JobState.CANCELLED
         job.ended_at = now
         self._remember(job)
         return job
+
+    def _adopt(self, job: Job) -> None:
+        """The queue takes over the plan on which the admission of ``job`` rests."""
+        pool, plan = self.pools[job.class_name], dict(job.plan)
+        pool.backfill.drop_all_planned_starts(pool.queue.jobs)
+        for killed, free_from in job.kills:
+            self.make_way(killed, free_from, plan.pop(killed))
+        pool.backfill.adopt(pool.queue.jobs, plan)
+        job.plan, job.kills = (), ()
+
+    def make_way(self, job_id: str, free_from: Instant, again_at: Instant) -> None:
+        """A running job is being ended for another one: its nodes are free then, and it starts
+        again at ``again_at``, which is kept for it from now on. It is told to end, and requeued
+        when it has, by whoever launched it.
+        """
+        job = self._running(job_id)
+        pool = self.pools[job.class_name]
+        if free_from < job.booked_until:
+            pool.profile.unbook(job.nodes, free_from, job.booked_until)
+            job.booked_until = free_from
+            pool.backfill.availability_grew(free_from, FAR)
+        self._limit_watch.add(job)
+        if pool.profile.fits(job.nodes, again_at, again_at + job.limit_s):
+            pool.profile.book(job.nodes, again_at, again_at + job.limit_s)
+            job.planned_start = again_at
 
     def exchange(self, job: Job, now: Instant) -> None:
         """``job`` in place of the waiting one of the same id, whose turn it keeps."""
@@ -124,10 +174,33 @@ class LocalScheduler:
         self.usage.job_submitted(job)
         self._join_queue(job, now)
 
-    def job_ended(self, job_id: str, now: Instant, exit_code: int | None = 0) -> Job:
-        """A running job is gone; what was booked for it beyond now is free for others."""
+    def job_ended(
+        self,
+        job_id: str,
+        now: Instant,
+        exit_code: int | None = 0,
+        *,
+        moment: float | None = None,
+    ) -> Job:
+        """A running job is gone; what was booked for it beyond now is free for others. ``moment``:
+        ``now`` to its fraction, which counts on shared nodes."""
         job = self._running(job_id)
         del self.running[job_id]
+        if job.planned_start is not None:
+            self.pools[job.class_name].backfill.drop_planned_start(job)
+        if job.class_name in self.shared:
+            self.shared.leave(job, float(now) if moment is None else moment)
+        else:
+            self._leave_nodes(job, now)
+        job.ended_at = now
+        job.exit_code = exit_code
+        job.state = JobState.COMPLETED if exit_code == 0 else JobState.FAILED
+        self.usage.job_ended(job)
+        if self.config.history_jobs_max:
+            self._remember(job)
+        return job
+
+    def _leave_nodes(self, job: Job, now: Instant) -> None:
         pool = self.pools[job.class_name]
         if job.is_booked:
             profile, until, backfill = pool.profile, job.booked_until, pool.backfill
@@ -140,17 +213,13 @@ class LocalScheduler:
             self.reservation_jobs.job_ended(job)
         if pool.nodes is not None:
             pool.give_back_nodes(job, now)
-        job.ended_at = now
-        job.exit_code = exit_code
-        job.state = JobState.COMPLETED if exit_code == 0 else JobState.FAILED
-        self.usage.job_ended(job)
-        if self.config.history_jobs_max:
-            self._remember(job)
-        return job
 
-    def requeue(self, job_id: str, now: Instant) -> Job:
-        """A running job lost its nodes and shall run again from the start; it keeps its rank."""
-        job = self.job_ended(job_id, now, None)
+    def requeue(self, job_id: str, now: Instant, moment: float | None = None) -> Job:
+        """A running job lost its nodes, or never ran, and shall run from the start; it keeps its
+        rank. On shared nodes it was admitted to these: it has the same again, at once."""
+        running = self._running(job_id)
+        again_at, running.planned_start = running.planned_start, None
+        job = self.job_ended(job_id, now, None, moment=moment)
         self.finished.pop(job_id, None)
         job.state = JobState.QUEUED
         job.reason = WaitReason.NEW
@@ -158,21 +227,41 @@ class LocalScheduler:
         job.node_mask, job.reservation_id, job.is_booked = 0, "", True
         self.waiting[job_id] = job
         self.usage.job_submitted(job)
+        if job.class_name in self.shared:
+            self.shared.join(job, float(now) if moment is None else moment)
         self._join_queue(job, now)
+        if again_at is not None:
+            self.pools[job.class_name].backfill.expect(job, again_at)
         return job
 
     def restore_running(
-        self, job: Job, booked_until: Instant, reservation_id: str, node_names: Iterable[str]
+        self,
+        job: Job,
+        booked_until: Instant,
+        reservation_id: str,
+        node_names: Iterable[str],
+        *,
+        moment: float = 0.0,
     ) -> None:
         """After a restart: a job that had started before. ``started_at`` is set; called before the
         first cycle, when the profile holds reservations and other running jobs alone."""
         if job.started_at is None:
             raise InputError(f"{job.job_id} has not started")
-        pool = self.pools[job.class_name]
         self._submitted += 1
         job.sequence = self._submitted
         job.state = JobState.RUNNING
         job.booked_until = booked_until
+        if job.class_name in self.shared:
+            self.shared.join(job, moment)
+        else:
+            self._restore_on_nodes(job, reservation_id, node_names)
+        self.running[job.job_id] = job
+        self.usage.job_submitted(job)
+        self.usage.job_started(job)
+
+    def _restore_on_nodes(self, job: Job, reservation_id: str, node_names: Iterable[str]) -> None:
+        pool, booked_until = self.pools[job.class_name], job.booked_until
+        assert job.started_at is not None, "the caller looked"
         job.reservation_id = reservation_id
         job.is_booked = not reservation_id
         if pool.nodes is not None:
@@ -180,16 +269,13 @@ class LocalScheduler:
         if job.is_booked and booked_until > pool.profile.origin:
             pool.profile.withdraw(job.nodes, job.started_at, booked_until)
         pool.backfill.idle -= job.nodes
-        self.running[job.job_id] = job
-        self.usage.job_submitted(job)
-        self.usage.job_started(job)
         if reservation_id:
             self.reservation_jobs.job_started(job)
         self._limit_watch.add(job)
 
     def hold(self, job_id: str, reason: WaitReason | None) -> None:
         """Pass a waiting job over for this reason, or let it go (``None``)."""
-        job = self._waiting(job_id)
+        job = self._in_line(job_id)
         job.hold_reason = reason
         self.pools[job.class_name].has_new_holds = True
 
@@ -199,11 +285,25 @@ class LocalScheduler:
         queue; the next cycle plans them anew. Only the site's own reservations ask for this."""
         return self._pool(class_name).displace(nodes, start, end)
 
+    # -- events in: shared nodes -------------------------------------------------------------------
+
+    def part_ended(self, job_id: str, node_name: str, moment: float) -> None:
+        """What a job of a shared class did on one node is over, and its other parts go on."""
+        job = self._running(job_id)
+        if job.class_name in self.shared:
+            self.shared.part_ended(job, node_name, moment)
+
+    def measured(self, job_id: str, received_s: Sequence[float], moment: float) -> None:
+        """Processor time that a job of a shared class has really had on each of its nodes."""
+        job = self._running(job_id)
+        if job.class_name in self.shared:
+            self.shared.measured(job, received_s, moment)
+
     # -- events in: bindings -----------------------------------------------------------------------
 
     def bind_job(self, job_id: str, reservation_ids: Iterable[str], now: Instant) -> None:
         """The job may run in these reservations and nowhere else; none: back to the open queue."""
-        job = self._waiting(job_id)
+        job = self._in_line(job_id)
         self._leave_queue(job)
         job.bound_to = tuple(dict.fromkeys(reservation_ids))
         self._join_queue(job, now)
@@ -234,15 +334,21 @@ class LocalScheduler:
         """
         for pool in self.pools.values():
             pool.set_back(self._jobs_of(pool), now)
+        self.shared.set_back(float(now))
 
     def node_down(self, class_name: str, node_name: str, now: Instant) -> list[Job]:
         """A node failed: it leaves the plan at once. Returns the jobs that were on it; whether they
         are told, cancelled or requeued is the site's decision. Saying it twice changes nothing."""
+        if class_name in self.shared:
+            return self.shared.node_down(class_name, node_name)
         pool = self._pool(class_name)
         return self._jobs_on(pool, pool.node_down(node_name, now))
 
     def node_up(self, class_name: str, node_name: str, now: Instant) -> None:
         """A failed node is back. Saying it twice changes nothing."""
+        if class_name in self.shared:
+            self.shared.node_up(class_name, node_name)
+            return
         pool = self._pool(class_name)
         bit = pool.node_up(node_name, now)
         if pool.nodes is not None and not self._jobs_on(pool, bit):
@@ -280,7 +386,7 @@ class LocalScheduler:
 
     # -- the cycle ---------------------------------------------------------------------------------
 
-    def cycle(self, now: Instant) -> CycleResult:
+    def cycle(self, now: Instant, moment: float | None = None) -> CycleResult:
         """Everything that follows from what is known at ``now``; calling it again changes nothing
         more. The steps are those of Catalina's iteration (GUR and Catalina paper, section 3;
         peers.md A.5), with running reservations before the queue, for a job of the queue that one
@@ -294,6 +400,8 @@ class LocalScheduler:
         5. eligibility: jobs on hold or over a cap are passed over, each with its reason
         6. planned starts of queued jobs, in order, up to the reservation depth, and backfill
         7. starts: nodes get their names, usage is counted
+        8. shared nodes, at ``moment``, which is ``now`` to its fraction: whoever was admitted
+           starts, in any mode, since it was promised; who gets how much from now on
         """
         starts: list[Job] = []
         stops: list[Job] = []
@@ -312,7 +420,25 @@ class LocalScheduler:
                 started = pool.serve(now)  # 6
                 self._start(pool, started, now)  # 7
                 starts += started
-        return CycleResult(starts, stops, self._next_wakeup(now), given_up)
+        if not self.shared.classes:
+            return CycleResult(starts, stops, self._next_wakeup(now), given_up)
+        shares = self._serve_shared(now, float(now) if moment is None else moment, starts, stops)
+        wakeup, change = self._next_wakeup(now), self.shared.next_change()
+        return CycleResult(starts, stops, wakeup, given_up, shares, change)
+
+    def _serve_shared(
+        self, now: Instant, moment: float, starts: list[Job], stops: list[Job]
+    ) -> dict[str, tuple[float, ...]]:
+        """Step 8."""
+        self.shared.advance(moment)
+        stops += self.shared.overdue(moment)
+        for job in self.shared.take_admitted():
+            job.state, job.started_at, job.booked_until = JobState.STARTING, now, ends_by(job)
+            del self.waiting[job.job_id]
+            self.running[job.job_id] = job
+            self.usage.job_started(job)
+            starts.append(job)
+        return self.shared.take_shares()
 
     def _forget_past(self, now: Instant) -> None:
         """Step 1. The idle nodes are counted in step 3, when it is known what is kept of them."""
@@ -444,10 +570,17 @@ class LocalScheduler:
         """
         return self._pool(class_name).plan_of_queue(now)
 
+    def is_in_line(self, job_id: str) -> bool:
+        """True for a job that waits in a queue, and could be made to wait longer."""
+        job = self.waiting.get(job_id)
+        return job is not None and job.class_name not in self.shared
+
     def node_names(self, job: Job) -> tuple[str, ...]:
         """Names of a running job's nodes, in order of the class's list; empty where nodes have
         none.
         """
+        if job.class_name in self.shared:
+            return self.shared.node_names(job)
         nodes = self._pool(job.class_name).nodes
         return () if nodes is None else nodes.named(job.node_mask)
 
@@ -460,21 +593,27 @@ class LocalScheduler:
         for job in waiting:
             assert job.state is JobState.QUEUED, f"{job} waits"
             assert (job.job_id in bound) == bool(job.bound_to), f"{job} waits in one queue"
+        self.shared.validate({**self.waiting, **self.running})
         queued = sum(len(pool.queue) + len(pool.set_aside) for pool in self.pools.values())
+        queued += sum(job.class_name in self.shared for job in waiting)
         assert queued + len(bound) == len(waiting), "nobody is lost"
         assert sum(each.jobs_running for each in self.usage.users.values()) == len(running)
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _leave_queue(self, job: Job) -> None:
+    def _leave_queue(self, job: Job, moment: float = 0.0) -> None:
         if job.bound_to:
             del self.reservation_jobs.waiting[job.job_id]
+        elif job.class_name in self.shared:
+            self.shared.leave(job, moment)
         else:
             self.pools[job.class_name].remove(job)
 
     def _join_queue(self, job: Job, now: Instant) -> None:
         if job.bound_to:
             self.reservation_jobs.waiting[job.job_id] = job
+            return
+        if job.class_name in self.shared:
             return
         pool = self.pools[job.class_name]
         pool.queue.add(job, now)
@@ -486,6 +625,16 @@ class LocalScheduler:
             raise NotFoundError(
                 f"no waiting job {job_id!r}",
                 hint="it may have started or ended meanwhile: catalina show-q, catalina history",
+            )
+        return job
+
+    def _in_line(self, job_id: str) -> Job:
+        """A waiting job that can be made to wait longer."""
+        job = self._waiting(job_id)
+        if not self.is_in_line(job_id):
+            raise ConflictError(
+                f"job {job_id} was admitted to nodes that jobs share, where nobody waits",
+                hint=f"end it with: catalina del-job {job_id}",
             )
         return job
 

@@ -9,7 +9,7 @@ backfilling when slots are divided).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gridtravel.gridcore.booking.calendars import Calendar
 from gridtravel.gridcore.booking.slot_keeping import SlotKeeper
@@ -18,6 +18,7 @@ from gridtravel.local_sched.scheduling.config import SchedulerConfig
 from gridtravel.local_sched.scheduling.pool import ResourcePool
 from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
 from gridtravel.local_sched.scheduling.shortpools import Shortpool
+from gridtravel.local_sched.sharing.shared_class import SharedClass
 
 
 def site_scheduler(
@@ -25,26 +26,29 @@ def site_scheduler(
     config: SchedulerConfig,
     node_names: Mapping[str, Sequence[str]] | None = None,
     shortpools: Mapping[str, Shortpool] | None = None,
+    shared: Iterable[SharedClass] = (),
 ) -> LocalScheduler:
     """The scheduler of the site whose book ``calendar`` is.
 
     Both share one profile for each resource class: jobs running and planned, and reservations, are
     booked in the same sums, so neither can promise what the other has. ``node_names``: by class;
-    default ``<class>-0``, ``<class>-1`` and so on."""
+    default ``<class>-0``, ``<class>-1`` and so on. ``shared``: the classes of nodes that jobs
+    share, of which the calendar knows nothing."""
     pools = {}
     for name, each in calendar.classes.items():
         names = (node_names or {}).get(name) or [f"{name}-{i}" for i in range(each.nodes)]
+        rule = config.rule_of(name)
         pools[name] = ResourcePool(
             name,
             calendar.free[name],
-            config.backfill,
-            config.order,
+            rule.backfill,
+            rule.order,
             features=each.features,
             node_names=names,
             shortpool=(shortpools or {}).get(name),
-            policy=config.policy,
+            policy=rule.policy,
         )
-    return LocalScheduler(pools, config, calendar)
+    return LocalScheduler(pools, config, calendar, {each.name: each for each in shared})
 
 
 def put_together_again(calendar: Calendar, scheduler: LocalScheduler, now: Instant) -> None:

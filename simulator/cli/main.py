@@ -15,6 +15,7 @@ from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridio.cli_frame import JsonOption, command_line
 from gridtravel.gridio.terminal.text import print_json, say
+from gridtravel.simulator.cli.decide_cli import decide
 from gridtravel.simulator.cli.search_cli import compare_search
 from gridtravel.simulator.cli.torture_cli import crashes, torture
 from gridtravel.simulator.cli.tree_cli import tree
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 app = command_line(
     "gurlab", "Laboratory of the grid: the production scheduler on recorded workloads."
 )
+app.command()(decide)
 app.command()(study)
 app.command()(torture)
 app.command()(crashes)

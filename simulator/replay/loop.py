@@ -60,6 +60,12 @@ def policy_for_log(name: str) -> SchedulerConfig:
     """The same, for the jobs of a log; ``InputError`` where they give the policy nothing to go by,
     and it would silently be another.
     """
+    chosen = policy_named(name.removeprefix(NAMED_PREFIX))
+    if chosen.sharing is not None or chosen.queue is not None:
+        raise InputError(
+            f"{name}: the jobs of a workload log have no deadlines and no budgets",
+            hint="gurlab decide takes a workload that has",
+        )
     config = policy(name)
     if config.order.needs_deadlines:
         raise InputError(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import enum
 import gzip
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,9 @@ class ReadingRule:
     cuts_at_estimate: bool = True
     """False: a job that ran past its estimate keeps its run time, and its estimate is raised to
     that.
+    """
+    last_lines: int | None = None
+    """Only so many job lines at the end of the log, counted before any is dropped; ``None``: all.
     """
 
 
@@ -190,9 +194,8 @@ def _kept(
     rule: ReadingRule,
 ) -> Iterator[TraceJob]:
     latest = 0
-    for number, line in _lines(path):
-        if line[0] == ";":
-            continue
+    lines = ((number, line) for number, line in _lines(path) if line[0] != ";")
+    for number, line in lines if rule.last_lines is None else deque(lines, rule.last_lines):
         report.lines += 1
         if progress is not None and report.lines % PROGRESS_LINES == 0:
             progress(report.lines)

@@ -23,6 +23,13 @@ def study(
     limit: Annotated[
         int | None, typer.Option(help="Only the first so many jobs of each stretch.", min=1)
     ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The first seed, where workloads are drawn; 1.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="How many; default: the study's own.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes at once.")] = 2,
     is_list: Annotated[bool, typer.Option("--list", help="Name the studies and stop.")] = False,
 ) -> None:
     """Repeat a published study and compare what comes out with the paper (docs/studies.md)."""
@@ -36,18 +43,32 @@ def study(
 
     if is_list:
         for each in STUDIES.values():
-            say(f"{each.name:<24}{each.title}; log {each.log}")
+            say(f"{each.name:<24}{each.title}; {f'log {each.log}' if each.log else 'no log'}")
         return
     if name is None or out is None:
         raise InputError("say which study and where to write", hint="gurlab study NAME --out DIR")
     chosen = study_named(name)
-    log = find_log(trace, chosen.log)
+    if not chosen.seeds and (seed is not None or seeds is not None):
+        raise InputError(f"nothing in {name} is drawn", hint="leave out --seed and --seeds")
+    if not chosen.log and trace is not None:
+        raise InputError(f"{name} takes no log", hint="leave out --trace")
+    log = find_log(trace, chosen.log) if chosen.log else Path()
     require_charts()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise InputError(f"{out}: cannot be made: {fault.strerror}") from fault
-    claims = chosen.run(Setting(trace=log, out=out, tell=_tell, limit=limit))
+    claims = chosen.run(
+        Setting(
+            trace=log,
+            out=out,
+            tell=_tell,
+            limit=limit,
+            seed=1 if seed is None else seed,
+            seeds=chosen.seeds if seeds is None else seeds,
+            workers=workers,
+        )
+    )
     write_claims(out / "claims.json", claims)
     table = Table("claim", "holds", title=f"{chosen.name}: {chosen.title}")
     for claim in claims:

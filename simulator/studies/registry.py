@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from gridtravel.gridcore.errors import InputError
-from gridtravel.simulator.studies import figure_2, figure_5, figure_6_7, figure_8_9, kth
+from gridtravel.simulator.studies import (
+    economy_policies,
+    figure_2,
+    figure_5,
+    figure_6_7,
+    figure_8_9,
+    kth,
+    libra_dollar,
+    libra_table_1,
+    qops,
+    trials,
+)
 from gridtravel.simulator.studies.study import Study
 
 STUDIES: Final = {
@@ -34,6 +45,34 @@ STUDIES: Final = {
             title="ten clusters below one manager (figures 8 and 9)",
             log=figure_8_9.LOG,
             run=figure_8_9.run,
+        ),
+        Study(
+            name="libra-table-1",
+            title="Libra against first in, first out (Libra, table 1)",
+            log="",
+            run=libra_table_1.run,
+            seeds=200,
+        ),
+        Study(
+            name="libra-dollar",
+            title="Libra+$ against Libra and backfilling (Libra+$, figures 2 to 6)",
+            log=trials.LOG,
+            run=libra_dollar.run,
+            seeds=5,
+        ),
+        Study(
+            name="policies",
+            title="all policies with prices on five logs; what understating a budget earns",
+            log=trials.LOG,
+            run=economy_policies.run,
+            seeds=5,
+        ),
+        Study(
+            name="qops",
+            title="tolerance, slack and kills under QoPS (QoPS slides)",
+            log=trials.LOG,
+            run=qops.run,
+            seeds=3,
         ),
     )
 }

@@ -20,12 +20,18 @@ class Setting:
     """One run of a study."""
 
     trace: Path
+    """Its log; of a study without one the empty path."""
     out: Path
     """A folder that exists."""
     tell: Callable[[str], None]
     """Says in one line what is being done now."""
     limit: int | None = None
     """Only the first so many jobs of each stretch of the log; for trying things out."""
+    seed: int = 1
+    """The first of the seeds."""
+    seeds: int = 1
+    workers: int = 1
+    """Processes that may work at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +54,10 @@ class Study:
     name: str
     title: str
     log: str
-    """File name of the log, in the folder ``traces`` of the shared folder."""
+    """File name of the log, in the folder ``traces`` of the shared folder; empty: it has none."""
     run: Callable[[Setting], list[Claim]]
+    seeds: int = 0
+    """How many seeds it takes unless told otherwise; 0: nothing in it is drawn."""
 
 
 def write_claims(path: Path, claims: Sequence[Claim]) -> None:

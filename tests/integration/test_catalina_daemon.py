@@ -5,35 +5,24 @@ calling, and the site's own rules.
 from __future__ import annotations
 
 import contextlib
-import io
-import json
 import os
 import pwd
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gridtravel.gridio.system.clock import SystemClock
-from gridtravel.gridio.system.ids import RandomIds
-from gridtravel.gridio.trust.authority import Authority
-from gridtravel.local_sched.catalina.main import run_command
-from gridtravel.local_sched.catalina.session import SOCKET_VARIABLE
-from tests.support.shared_data import CHECKOUT
+from tests.support.lab import Lab, lay_out
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for the peer of a socket"),
 ]
-PATIENCE_S = 180
 IS_ROOT = os.getuid() == 0
 ME = pwd.getpwuid(os.getuid()).pw_name
 
@@ -65,137 +54,14 @@ per_account = 0
 run_as = "daemon"
 """
 
-AS_NOBODY = """
-import contextlib, io, json, os, shlex, sys
-from gridtravel.local_sched.catalina.main import run_command
-
-def said(words):
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run_command(["catalina", *words])
-    return [code, out.getvalue(), err.getvalue()]
-
-said(["show-nodes"])  # whatever is imported late is read while that is still allowed
-os.setgroups([])
-os.setgid(65534)
-os.setuid(65534)
-print(json.dumps([said(words) for words in json.loads(sys.argv[1])]))
-"""
-
-
-@dataclass
-class Said:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """The object it printed."""
-        return json.loads(self.out)
-
-
-class Lab:
-    """One site in a folder of its own, and whoever types at it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.socket = folder / "open" / "agent.sock"
-        self._daemon: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        """Start the daemon and wait until it serves."""
-        log = (self.folder / "log").open("a")
-        self._daemon = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "gridtravel.gurd.cli",
-                "agent",
-                "--config",
-                str(self.folder / "site.toml"),
-            ],
-            cwd=CHECKOUT,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-        log.close()
-        assert self._daemon.stdout is not None
-        line = self._daemon.stdout.readline()
-        assert line.startswith("ready "), (self.folder / "log").read_text()
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End the daemon."""
-        if self._daemon is not None:
-            self._daemon.send_signal(number)
-            self._daemon.communicate(timeout=PATIENCE_S)
-            self._daemon = None
-
-    def catalina(self, *words: str, stdin: str = "") -> Said:
-        """One command line in this process, over the real socket: half a second less than a new
-        interpreter for each.
-        """
-        out, err, given = io.BytesIO(), io.StringIO(), io.BytesIO(stdin.encode())
-        with (
-            contextlib.redirect_stdout(io.TextIOWrapper(out, encoding="utf-8")),
-            contextlib.redirect_stderr(err),
-            pytest.MonkeyPatch.context() as patch,
-        ):
-            patch.setattr(sys, "stdin", io.TextIOWrapper(given, encoding="utf-8"))
-            patch.setenv(SOCKET_VARIABLE, str(self.socket))
-            patch.setenv("COLUMNS", "80")
-            code = run_command(["catalina", *words])
-            sys.stdout.flush()
-            return Said(code, out.getvalue().decode(), err.getvalue())
-
-    def ask_until(self, is_so: Callable[[Said], Any], *words: str) -> Said:
-        """The same question until the daemon has got that far; the last answer is in a failure."""
-        give_up_at = time.monotonic() + PATIENCE_S
-        while True:
-            said = self.catalina(*words)
-            if is_so(said):
-                return said
-            assert time.monotonic() < give_up_at, said
-
-    def process(self, *argv: str) -> Said:
-        """A command in a process of its own."""
-        done = subprocess.run(
-            argv,
-            cwd=CHECKOUT,
-            env={**os.environ, SOCKET_VARIABLE: str(self.socket), "COLUMNS": "80"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Said(done.returncode, done.stdout, done.stderr)
-
-    def as_nobody(self, *command_lines: list[str]) -> list[Said]:
-        """Command lines of another login."""
-        words = json.dumps(command_lines)
-        found = self.process(sys.executable, "-c", AS_NOBODY, words)
-        return [Said(*each) for each in found.json]
-
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """A site of eight nodes, in a folder that every login may enter."""
     folder = Path(tempfile.mkdtemp(prefix="catalina-"))
     try:
-        folder.chmod(0o755)
-        (folder / "open").mkdir(mode=0o755)
-        now = SystemClock().now()
-        authority = Authority.create(folder / "authority", "test", RandomIds(), now)
-        authority.issue_site("lab", folder / "credential", now, hosts=["127.0.0.1"])
-        (folder / "grid-mapfile").write_text("")
         group = 'socket_group = "nogroup"' if IS_ROOT else ""
-        (folder / "site.toml").write_text(SITE.replace("{group}", group))
-        site = Lab(folder)
+        site = lay_out(folder, SITE.replace("{group}", group))
         site.start()
         yield site
     finally:

@@ -26,10 +26,9 @@ from gridtravel.local_sched.resource_managers.base import (
     OutputStream,
     TaskEventKind,
 )
-from gridtravel.local_sched.resource_managers.cpu_share import CgroupShares, CpuShareKind, detect
 from gridtravel.local_sched.resource_managers.host import HostResourceManager
 from gridtravel.local_sched.resource_managers.supervised.processes import process_stat
-from tests.support.host_tasks import command, numbers_in, run, script, text_of, until
+from tests.support.host_tasks import command, numbers_in, run, script, text_of
 from tests.support.resource_manager_worlds import PATIENCE_S, HostWorld, Listener, read_all
 
 pytestmark = pytest.mark.integration
@@ -248,30 +247,6 @@ async def test_a_demonstration_runs_everybody_as_the_daemon(tmp_path: Path) -> N
         written = await read_all(manager, "j1", OutputStream.STDOUT)
     assert written.decode().split() == [str(manager.sandbox("j1")), str(os.geteuid())]
     await manager.close()
-
-
-async def test_a_share_holds_the_processes_of_a_task(world: HostWorld) -> None:
-    """All processes of a task are put under the control this machine really offers."""
-    assert isinstance(world.manager, HostResourceManager)
-    job_id = f"share-{os.getpid()}"
-    shares = detect(group=f"grid-test-{os.getpid()}")
-    await world.manager.launch(script(job_id, "sleep 600 & sleep 600; true"))
-    listener = Listener(world)
-    await listener.next()
-    manager = world.manager
-    await until(lambda: len(manager.pids(job_id)) == 3)
-    pids = manager.pids(job_id)
-    assert shares.set_share(job_id, 0.5, pids)
-    if shares.kind is CpuShareKind.NICE:
-        assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in pids} == {3}
-    else:
-        assert all(job_id in groups_of(pid) for pid in pids)
-    await manager.stop(job_id, 0.0)
-    await listener.next()
-    assert manager.pids(job_id) == []
-    shares.release(job_id)
-    if isinstance(shares, CgroupShares):
-        shares.close()
 
 
 @pytest.fixture

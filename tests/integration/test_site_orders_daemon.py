@@ -17,7 +17,8 @@ import pytest
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
 from gridtravel.gridio.trust.authority import Authority
-from tests.integration.test_catalina_daemon import IS_ROOT, ME, Lab, Said
+from tests.integration.test_catalina_daemon import IS_ROOT, ME
+from tests.support.lab import Lab, Said
 
 pytestmark = [
     pytest.mark.integration,

@@ -17,7 +17,8 @@ import pytest
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.gridio.system.ids import RandomIds
 from gridtravel.gridio.trust.authority import Authority
-from tests.integration.test_catalina_daemon import IS_ROOT, Lab
+from tests.integration.test_catalina_daemon import IS_ROOT
+from tests.support.lab import Lab
 
 pytestmark = [
     pytest.mark.integration,

@@ -175,6 +175,11 @@ def orders(story: CatalinaStory) -> None:
     catalina("submit", "--limit", "1h", "./run", fails=3)
     catalina("set-mode", "running")
     catalina("set-mode", "asleep", fails=2)
+    # This site keeps no accounts.
+    catalina("account", "physics", fails=2)
+    catalina("accounts", fails=2)
+    catalina("grant", "physics", "12.5", "--note", "a start", fails=2)
+    catalina("refund", "job/1.alpha", "1", fails=2)
 
 
 def standing(story: CatalinaStory) -> None:

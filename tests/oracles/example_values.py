@@ -12,6 +12,7 @@ from gridtravel.gridcore.booking.reservations import (
     Begin,
     Decline,
     DeclineRule,
+    PassingTerms,
     Reservation,
     ReservationPart,
     ReservationRequest,
@@ -28,7 +29,7 @@ from gridtravel.gridcore.booking.summaries import (
 from gridtravel.gridcore.jobs.handovers import HandedFile, Handover, HandoverGrant
 from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.jobs.inputs import InputFile
-from gridtravel.gridcore.jobs.job import Companion, JobSpec, JobState, JobView
+from gridtravel.gridcore.jobs.job import Companion, JobSpec, JobState, JobTerms, JobView
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.timing.instants import Interval
 from gridtravel.gridcore.trips.itineraries import InputWay, Leg, LegState, Transport
@@ -201,6 +202,20 @@ LATER_SPEC: Final = replace(
     handover=replace(HANDOVER, card="card.of.beta"),
     race=replace(RACE, acceptors=KEEPERS, sites=("alpha", "beta")),
 )
+PRICED_SPEC: Final = replace(
+    RACING_SPEC,
+    request_id="run-5:beta:job",
+    race=None,
+    deadline=NOW + 3_600,
+    budget_millicredits=12_500,
+    estimate_s=40,
+    is_restartable=True,
+    memory_mb=2_048,
+    disk_mb=10_000,
+)
+TERMS: Final = JobTerms(
+    agreed_at=NOW + 0.25, price_millicredits=9_750, deadline=NOW + 3_600, node_numbers=(0, 3)
+)
 LEAST_SPEC: Final = JobSpec(
     request_id="j", name="n", account="a", nodes=1, limit_s=1, argv=("true",)
 )
@@ -218,6 +233,19 @@ JOB: Final = JobView(
     exit_code=-9,
     node_names=("thin-0", "thin-2"),
     reason="it was killed",
+)
+PRICED_JOB: Final = JobView(
+    job_id="19.alpha",
+    site="alpha",
+    owner="ada",
+    spec=PRICED_SPEC,
+    state=JobState.RUNNING,
+    submitted_at=NOW,
+    started_at=NOW,
+    started_precise=NOW + 0.5,
+    node_names=("cpu-0", "cpu-3"),
+    terms=TERMS,
+    shares=(0.5, 0.25),
 )
 LEAST_JOB: Final = JobView(
     job_id="18.alpha",
@@ -289,6 +317,12 @@ DECLINE: Final = Decline(
     nodes_now=2,
     site="alpha",
     summary=SUMMARY,
+)
+TOO_SOON: Final = Decline(
+    rule=DeclineRule.DEADLINE,
+    message="0 of 1 nodes could finish it by its deadline",
+    site="alpha",
+    passing=(PassingTerms(deadline=NOW + 9, budget_millicredits=40), PassingTerms(deadline=NOW)),
 )
 LEAST_DECLINE: Final = Decline(rule=DeclineRule.POLICY, message="")
 

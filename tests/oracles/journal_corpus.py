@@ -27,6 +27,7 @@ from tests.oracles.journals_by_hand import (
     AT_A_MANAGER,
     AT_A_SITE,
     AT_A_SITE_OF_CARDS,
+    AT_A_SITE_OF_PRICES,
     ON_LAPTOPS,
     ON_LAPTOPS_OF_CARDS,
 )
@@ -44,6 +45,7 @@ AGENTS: Final = {
     "agent-compacted": "alpha",
     "agent-crashed": "beta",
     "agent-of-cards": "alpha",
+    "agent-of-prices": "alpha",
 }
 """Folder -> the site whose journal it is."""
 MANAGERS: Final = ("manager-north", "manager-by-hand", "manager-compacted")
@@ -61,6 +63,9 @@ def make_missing(root: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         make_first(root, work, monkeypatch)
     if not (root / "agent-of-cards").exists():
         make_of_cards(root)
+    if not (root / "agent-of-prices").exists():
+        # Since jobs have deadlines and budgets, and policies agree on terms.
+        store(root / "agent-of-prices" / JOURNAL, encoded("agent", AT_A_SITE_OF_PRICES))
 
 
 def make_of_cards(root: Path) -> None:

@@ -18,6 +18,7 @@ from gridtravel.agents.journal.events import (
     JobBoosted,
     JobBound,
     JobHeld,
+    JobMakesWay,
     JobOnFailedNode,
     JobOver,
     JobRequeued,
@@ -234,6 +235,27 @@ AT_A_SITE_OF_CARDS: Final[tuple[object, ...]] = (
     HeldJobKept(reservation_id="alpha.10", job=some.HELD_JOB),
 )  # fmt: skip
 """Of ``alpha``: jobs that came with their holds, and trips that are known with all their legs."""
+
+AT_A_SITE_OF_PRICES: Final[tuple[object, ...]] = (
+    NumbersGiven(reservations=10, jobs=18),
+    JobAccepted(job_id="19.alpha", owner="ada", spec=some.PRICED_SPEC, at=NOW, class_name="cpu",
+                terms=some.TERMS),
+    JobStarting(job_id="19.alpha", at=NOW, until=NOW + 3_600, reservation_id="",
+                node_names=("cpu-0", "cpu-3")),
+    JobRunning(job_id="19.alpha", started_precise=NOW + 0.5),
+    JobAccepted(
+        job_id="20.alpha", owner="bob", class_name="cpu", at=NOW,
+        spec=replace(some.PRICED_SPEC, request_id="run-6:beta:job", budget_millicredits=None),
+        terms=replace(some.TERMS, price_millicredits=0, node_numbers=(1,)),
+    ),
+    JobAccepted(job_id="21.alpha", owner="bob", spec=some.LEAST_SPEC, at=NOW, class_name="cpu",
+                terms=replace(some.TERMS, deadline=None, node_numbers=())),
+    JobOver(job_id="20.alpha", at=NOW + 8, state=JobState.TIMED_OUT, exit_code=-15,
+            reason="kept short", by_site=True),
+    JobMakesWay(job_id="19.alpha", for_job="21.alpha", free_from=NOW + 10, again_at=NOW + 90,
+                at=NOW + 9),
+)  # fmt: skip
+"""Of ``alpha``: jobs whose price and promise were agreed, some on shared nodes."""
 
 PARTS: Final = (
     Part(child="beta", request_id="north.8/beta/1", nodes=2, reservation_id="beta.9"),

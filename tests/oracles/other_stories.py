@@ -40,6 +40,13 @@ TRACE: Final = "".join(
     )
 )
 """A log of sixty jobs for eight processors."""
+WORKLOAD: Final = """\
+job,submit,run,estimate,procs,deadline,budget
+a,0,10,10,2,100,50
+b,1,10,10,1,100,10
+c,1,10,100,1,100,500
+"""
+"""One job that is admitted, one that is too poor, one that is too long."""
 POINTS: Final = 40
 """Of the points where a party of a trip can crash, each so-and-so-many-th is tried."""
 
@@ -81,6 +88,10 @@ def tell_of_the_laboratory(
     policies = ("--policy", "fcfs,easy,conservative", "--ties", "sequential")
     said(transcript, "gurlab replay", str(trace), *policies)
     said(transcript, "gurlab reservations", str(trace), "--accounts", "5", "--interval-s", "200")
+    workload, decisions = folder / "workload.csv", str(folder / "decisions.csv")
+    workload.write_text(WORKLOAD, encoding="utf-8")
+    policy = ("--policy", "libra-dollar", "--set", "beta=0.3", "--procs", "2")
+    said(transcript, "gurlab decide", str(workload), *policy, "--decisions", decisions)
     said(transcript, "gurlab torture", "--seeds", "1..4", "--sites", "4", "--workers", "1")
     tree = ("--agents", "4", "--nodes", "20", "--requests", "12", "--no-growth")
     said(transcript, "gurlab tree", *tree)

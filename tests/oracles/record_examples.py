@@ -21,6 +21,7 @@ from gridtravel.agents.journal.events import (
     JobBoosted,
     JobBound,
     JobHeld,
+    JobMakesWay,
     JobOnFailedNode,
     JobOver,
     JobRequeued,
@@ -179,9 +180,20 @@ AGENT: Final[tuple[object, ...]] = (
         reason="",
         ended_at=NOW - 60,
     ),
+    JobOver(
+        job_id="17.alpha",
+        at=NOW,
+        state=JobState.FAILED,
+        exit_code=None,
+        reason="lost",
+        by_site=True,
+    ),
     *(
         JobOnFailedNode(job_id="17.alpha", node_name="thin-0", rule=rule, at=NOW)
         for rule in NodeFailureRule
+    ),
+    JobMakesWay(
+        job_id="17.alpha", for_job="18.alpha", free_from=NOW + 5, again_at=NOW + 60, at=NOW
     ),
     JobRequeued(job_id="17.alpha", at=NOW),
     JobHeld(job_id="17.alpha", is_held=True, by_admin=False, at=NOW),
@@ -210,6 +222,14 @@ AGENT: Final[tuple[object, ...]] = (
     StandingWithdrawn(name="class", at=NOW),
     ReservationGranted(reservation=some.LEG_TOGETHER),
     JobAccepted(job_id="21.alpha", owner="ada", spec=some.LATER_SPEC, at=NOW),
+    JobAccepted(
+        job_id="19.alpha",
+        owner="ada",
+        spec=some.PRICED_SPEC,
+        at=NOW,
+        class_name="cpu",
+        terms=some.TERMS,
+    ),
     TripRegistered(register=some.REGISTER),
     AcceptorChanged(state=some.VOTED_UNASKED),
     LegRuns(reservation_id="alpha.9", instance=some.TOGETHER.instance),

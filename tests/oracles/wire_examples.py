@@ -309,7 +309,19 @@ CASES: Final = (
         words=(some.LATER_SPEC,),
         answer=some.LEAST_JOB,
     ),
+    Case(
+        what="with a deadline and a budget",
+        verb="submit",
+        words=(some.PRICED_SPEC,),
+        answer=some.PRICED_JOB,
+    ),
     Case(what="refused", verb="submit", words=(some.LEAST_SPEC,), answer=some.LEAST_DECLINE),
+    Case(
+        what="refused by its deadline",
+        verb="submit",
+        words=(some.PRICED_SPEC,),
+        answer=some.TOO_SOON,
+    ),
     Case(
         what="brought",
         verb="name_inputs",

@@ -19,7 +19,7 @@ from gridtravel.local_sched.admission.registry import BACKFILLING, policy_named
 from gridtravel.local_sched.policies.policy import Admitted, PolicyJob, QueueView
 from gridtravel.local_sched.scheduling.backfill import BackfillRule
 from gridtravel.local_sched.scheduling.config import SchedulerConfig
-from gridtravel.local_sched.scheduling.jobs import Job, WaitReason
+from gridtravel.local_sched.scheduling.jobs import Job, WaitReason, Wishes
 from gridtravel.local_sched.scheduling.policy_views import policy_job, queue_view
 from tests.support.scheduler_worlds import SmallSite
 
@@ -61,6 +61,25 @@ def test_room_of_a_view_is_without_waiting_jobs() -> None:
     view = view_of(site)
     assert view.availability() == AvailabilityProfile.from_steps(4, [(0, 1), (100, 4)])
     assert [(job.job_id, job.work_s) for job in view.running] == [("j1", 100)]
+
+
+def test_what_is_shown_of_a_job_follows_it() -> None:
+    """It is made once, and anew when anything of it is another."""
+    job = Job("1", 2, 10, 0, "ann", "x", "node")
+    shown = policy_job(job)
+    assert policy_job(job) is shown
+    for name, value in (
+        ("deadline", 50),
+        ("started_at", 3),
+        ("sequence", 7),
+        ("limit_s", 20),
+        ("nodes", 3),
+        ("wishes", Wishes(estimate_s=5.0, budget=9.0, is_restartable=True)),
+    ):
+        setattr(job, name, value)
+        assert policy_job(job) != shown, name
+        shown = policy_job(job)
+    assert (shown.deadline, shown.work_s, shown.budget, shown.is_restartable) == (50, 5, 9, True)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gridtravel.agents.agent_parts import AgentParts
@@ -28,6 +29,7 @@ from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.clock import ManualClock
 from gridtravel.gridio.system.notify import RecordingNotifier
 from gridtravel.local_sched.accounts.account_files import AccountFiles
+from gridtravel.local_sched.policies.policy import QueuePolicy
 from gridtravel.local_sched.resource_managers.simulated import (
     SimulatedMachine,
     SimulatedResourceManager,
@@ -37,6 +39,7 @@ from gridtravel.local_sched.scheduling.backfill import BackfillRule
 from gridtravel.local_sched.scheduling.config import SchedulerConfig
 from gridtravel.local_sched.scheduling.shortpools import Shortpool
 from gridtravel.local_sched.scheduling.site_scheduler import site_scheduler
+from gridtravel.local_sched.sharing.shared_class import SharedClass
 from tests.support.cards import CARDS, card_of
 
 KENNETH = Caller(subject="login:kenneth", login="kenneth", accounts=("kenneth",))
@@ -63,13 +66,17 @@ class MaintenanceWorld:
         clock: ManualClock | None = None,
         connect: Connect | None = None,
         on_write: WriteHook | None = None,
+        shared: Callable[[], Iterable[SharedClass]] = tuple,
         ledger: Ledger | None = None,
+        policy: QueuePolicy | None = None,
         tariff: FlatTariff | None = None,
     ) -> None:
         self.name = name
         self.clock = clock or ManualClock(now)
         self._connect = connect or _nowhere
         self._on_write = on_write
+        self._shared = shared
+        """Makes the classes of nodes that jobs share, anew at each start."""
         self.ledger = ledger
         self._tariff = tariff
         self._starts = 0
@@ -83,7 +90,7 @@ class MaintenanceWorld:
         self._folder = folder
         self._disk = Disk()
         self._rules = rules or MaintenanceRules()
-        self._config = SchedulerConfig(backfill=backfill or BackfillRule())
+        self._config = SchedulerConfig(backfill=backfill or BackfillRule(), policy=policy)
         self._shortpools = shortpools
         self._calendar_rules = CalendarRules(horizon_s=horizon_s)
         self._slot_rule = slot_rule
@@ -105,7 +112,9 @@ class MaintenanceWorld:
         agent = NodeAgent(
             AgentParts(
                 calendar=calendar,
-                scheduler=site_scheduler(calendar, self._config, shortpools=self._shortpools),
+                scheduler=site_scheduler(
+                    calendar, self._config, shortpools=self._shortpools, shared=self._shared()
+                ),
                 jobs=JobTable(self.name),
                 journal=MemoryJournal(self._disk, on_write=self._on_write),
                 resource_manager=SimulatedResourceManager(machine=self.machine, nodes=()),

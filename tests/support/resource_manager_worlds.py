@@ -96,7 +96,7 @@ class Listener:
         while awaited:
             event = await self.next()
             seen.append(event)
-            if event.kind is not TaskEventKind.STARTED:
+            if event.kind.is_final:
                 awaited.discard(event.job_id)
         return seen
 

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gridtravel.gridcore.booking.reservations import (
+    BUDGET_LIMIT_MILLICREDITS,
     DURATION_LIMIT_S,
     ID_LENGTH_MAX,
     NODES_LIMIT,
@@ -16,6 +17,7 @@ from gridtravel.gridcore.booking.reservations import (
     Decline,
     DeclineRule,
     Offer,
+    PassingTerms,
     Reservation,
     ReservationPart,
     ReservationRequest,
@@ -33,10 +35,18 @@ from gridtravel.gridcore.booking.trade import TradeAccount
 from gridtravel.gridcore.jobs.handovers import HandedFile, Handover, HandoverGrant
 from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.jobs.inputs import InputFile
-from gridtravel.gridcore.jobs.job import Companion, JobSpec, JobState, JobView
+from gridtravel.gridcore.jobs.job import (
+    SPACE_LIMIT_MB,
+    Companion,
+    JobSpec,
+    JobState,
+    JobTerms,
+    JobView,
+)
 from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.ports import ClassDescription, FileStatus, OutputChunk, SiteDescription
 from gridtravel.gridcore.timing.instants import Interval
+from gridtravel.gridcore.timing.timetext import INSTANT_LIMIT
 from gridtravel.gridcore.trips.manifests import Manifest
 from gridtravel.gridcore.trips.trip_consensus import (
     ACCEPTORS_MAX,
@@ -231,8 +241,10 @@ deltas = st.builds(
     classes=several_classes,
 )
 
+passing_terms = st.builds(PassingTerms, deadline=instants, budget_millicredits=st.none() | counts)
 declines = st.builds(
     Decline,
+    passing=st.lists(passing_terms, max_size=2).map(tuple),
     rule=st.sampled_from(DeclineRule),
     message=words,
     earliest=st.none() | instants,
@@ -370,6 +382,12 @@ def specs(draw: st.DrawFn) -> JobSpec:
         features=draw(tuples_of_names),
         notify_email=draw(maybe_names),
         quality_of_service=draw(maybe_names),
+        deadline=draw(st.none() | st.integers(1, INSTANT_LIMIT)),
+        budget_millicredits=draw(st.none() | st.integers(0, BUDGET_LIMIT_MILLICREDITS)),
+        estimate_s=draw(st.none() | st.integers(1, DURATION_LIMIT_S)),
+        is_restartable=draw(st.booleans()),
+        memory_mb=draw(st.none() | st.integers(1, SPACE_LIMIT_MB)),
+        disk_mb=draw(st.none() | st.integers(1, SPACE_LIMIT_MB)),
         **command,
     )
 
@@ -381,6 +399,14 @@ def held_jobs(draw: st.DrawFn) -> HeldJob:
     companions = draw(st.lists(st.builds(Companion, leg=ids, site=ids, nodes=nodes), max_size=2))
     return HeldJob(spec=replace(spec, companions=tuple(companions)))
 
+
+job_terms = st.builds(
+    JobTerms,
+    agreed_at=st.floats(0, INSTANT_LIMIT, allow_nan=False),
+    price_millicredits=st.integers(0, BUDGET_LIMIT_MILLICREDITS),
+    deadline=st.none() | instants,
+    node_numbers=st.lists(st.integers(0, NODES_LIMIT), max_size=3).map(tuple),
+)
 
 jobs = st.builds(
     JobView,
@@ -397,6 +423,8 @@ jobs = st.builds(
     exit_code=st.none() | st.integers(-64, 255),
     node_names=tuples_of_names,
     reason=words,
+    terms=st.none() | job_terms,
+    shares=st.lists(st.floats(0, 1), max_size=3).map(tuple),
 )
 
 files = st.builds(

@@ -177,7 +177,7 @@ def test_names_are_unique_and_enough() -> None:
         lambda: BackfillRule(depth=-1),
         lambda: BackfillRule(compression_jobs_max=0),
         lambda: BackfillRule(late_start_max_s=-1),
-        lambda: OverrunRule(step_s=0),
+        lambda: OverrunRule(step_s=-1),
         lambda: OverrunRule(grace_s=-1),
         lambda: JobLimits(jobs_running_max_per_user=-1),
         lambda: SchedulerConfig(history_jobs_max=-1),

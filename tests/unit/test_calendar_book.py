@@ -18,8 +18,15 @@ from gridtravel.gridcore.booking.calendar_events import (
 )
 from gridtravel.gridcore.booking.calendar_rules import CalendarRules, ResourceClass
 from gridtravel.gridcore.booking.calendars import Calendar
-from gridtravel.gridcore.booking.reservations import ReservationEvent, ReservationState
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    ReservationEvent,
+    ReservationState,
+)
 from gridtravel.gridcore.booking.summaries import CalendarVersion
+from gridtravel.gridcore.booking.summarising import summarise
+from gridtravel.gridcore.capacity.ladders import EXACT
 from gridtravel.gridcore.errors import ConflictError, InputError, NotFoundError
 from gridtravel.gridcore.timing.instants import Interval
 from tests.support.builders import (
@@ -112,10 +119,16 @@ def test_events_about_nothing() -> None:
     assert calendar.version == CalendarVersion("0", 0)
 
 
-def test_sites_have_nodes() -> None:
-    """A calendar of nothing, a class of nothing and a class without a name are refused."""
-    with pytest.raises(InputError, match="declares no nodes"):
-        a_calendar(classes=[])
+def test_classes_have_nodes() -> None:
+    """A class of nothing and a class without a name are refused. A site may have none that can be
+    reserved, where all its nodes are shared: it declines, and can be summed up.
+    """
+    empty = a_calendar(classes=[])
+    assert empty.known_from == 0
+    assert summarise(empty, EXACT, 5, horizon_s=60).classes == ()
+    declined = empty.inquire(a_request(), 0)
+    assert isinstance(declined, Decline)
+    assert declined.rule is DeclineRule.TOO_LARGE
     for name, nodes in (("", 1), ("node", 0)):
         with pytest.raises(InputError, match="needs a name and at least one node"):
             ResourceClass(name=name, nodes=nodes)

@@ -185,6 +185,11 @@ SITES: Final[dict[str, tuple[Spoil, str, str]]] = {
     "a class twice": (
         said("[[classes]] # again", 'name = "thin"\nnodes = 2'), "classes.1.name", "already",
     ),
+    "shares that nobody enforces": (
+        said("[[classes]] # shared", 'name = "cpu"\nnodes = 5000\npolicy = "libra"'),
+        "classes.1.nodes",
+        "processors too few",
+    ),
     "a class without a name": (said("[[classes]]", 'name = ""'), "classes.0.name", "class"),
     "a Slurm node twice": (
         said("[slurm]", f"nodes = {SLURM_NODES.replace('n15', 'n0')}"), "slurm.nodes", "twice",

@@ -98,6 +98,68 @@ def test_everything_beyond_the_paper_is_read() -> None:
     assert len(found.notifications.events) == 5
 
 
+SEGMENTS = """\
+usage_pattern = "single"
+earliest_start = "07:00_11/09/2004"
+[details]
+estimate = "90m"
+restartable = true
+[requirements]
+nodes_total = 2
+duration = "2h"
+memory_mb = 2048
+disk_mb = 500
+[constraints]
+deadline = "09:30_11/09/2004"
+budget_credits = 12.5
+[optimisation]
+objective = "lowest_cost"
+[[machines]]
+name = "datastar655"
+nodes_max = 158
+"""
+
+
+def test_a_job_is_specified_in_segments() -> None:
+    """Each key may stand in its segment (Libra+$, section IV) or outside, with one meaning."""
+    found = read(SEGMENTS, "trip.toml")
+    assert (found.estimate_s, found.is_restartable) == (5400, True)
+    assert (found.nodes_total, found.duration_s) == (2, 7200)
+    assert (found.memory_mb, found.disk_mb) == (2048, 500)
+    assert (found.latest_end, found.budget_millicredits) == (SC2004 + 9000, 12_500)
+    assert found.objective is Objective.LOWEST_COST
+    flat = "\n".join(line for line in SEGMENTS.split("\n") if line[:1] != "[" or "mach" in line)
+    assert read(flat, "trip.toml") == found
+    assert read(metajob_to_json(found), "trip.json") == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        ('estimate = "90m"', "estimate = 0", 4, "the estimate is 0 seconds"),
+        ('estimate = "90m"', "estimate = nan", 4, "estimate"),
+        ('estimate = "90m"', 'estimate = "-5m"', 4, "estimate"),
+        ("budget_credits = 12.5", "budget_credits = -1", 13, "budget_credits"),
+        ("budget_credits = 12.5", "budget_credits = nan", 13, "budget_credits"),
+        ("budget_credits = 12.5", "budget_credits = 1e30", 13, "budget_credits"),
+        ("memory_mb = 2048", "memory_mb = 0", 9, "memory_mb must be 1 or more"),
+        ("disk_mb = 500", "disk_mb = 10000000000", 10, "disk_mb must be 1000000000 or less"),
+        ('deadline = "09:30_11/09/2004"', 'deadline = "06:30_11/09/2004"', 12, "not after the"),
+        ('deadline = "09:30_11/09/2004"', 'deadline = "07:30_11/09/2004"', 12, "is shorter than"),
+        ("restartable = true", "deadline = 5", 5, "unknown key 'deadline'"),
+        ("[details]", "objective = 'earliest_finish'\n[details]", 16, "objective is said twice"),
+        ("[details]", "latest_end = '+1d'\n[details]", 13, "two words for the same thing"),
+    ],
+)
+def test_what_is_wrong_in_a_segment_is_told_with_its_line(
+    old: str, new: str, line: int, said: str
+) -> None:
+    """As of any other key."""
+    told = refusal(changed(SEGMENTS, old, new), "trip.toml")
+    assert told.startswith(f"trip.toml, line {line}: "), told
+    assert said in told
+
+
 def test_a_machine_takes_from_the_common_task_what_it_does_not_say() -> None:
     """Keys of a machine's task go before the metajob's, key by key; nothing is joined."""
     text = TOML + (

@@ -16,7 +16,11 @@ from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
 from gridtravel.gridcore.errors import InputError
 from gridtravel.gridcore.jobs.job import JobSpec
 from gridtravel.local_sched.admission.admit import admit
+from gridtravel.local_sched.admission.registry import PLANNING, POLICIES, policy_named
+from gridtravel.local_sched.policies.libra import Libra
+from gridtravel.local_sched.policies.proportional_share import Control
 from gridtravel.local_sched.scheduling.config import SchedulerConfig
+from gridtravel.local_sched.scheduling.job_queue import EARLIEST_DEADLINE, FIRST_COME
 from gridtravel.local_sched.scheduling.jobs import Job, WaitReason
 from gridtravel.local_sched.scheduling.queries import waiting_reason, why
 from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
@@ -63,6 +67,31 @@ def submitted(scheduler: LocalScheduler, job_id: str, owner: str = "ann", **more
         ('[priority]\nresources = "much"', "priority.resources: "),
         ("[priority]\nresources = nan", "priority.resources: "),
         ('[queue]\norder = "fcfs"\n[priority]\nqueue_time = 2', "priority: it has no effect"),
+        ('[queue]\npolicy = "easy"\n[priority]\nqueue_time = 2', "priority: it has no effect"),
+        ('[queue]\npolicy = "fair"', "queue.policy: unknown policy 'fair'"),
+        ('[queue]\npolicy = "easy"\norder = "sjf"', "queue.order: it has no effect"),
+        ('[queue]\npolicy = "easy"\ndepth = 1', "queue.depth: it has no effect"),
+        ('[queue]\npolicy = "libra"', "queue.policy: libra divides nodes"),
+        ('[[classes]]\npolicy = "fair"', "classes.0.policy: unknown policy 'fair'"),
+        ("[[classes]]\nmemory_mb = 5", "classes.0.memory_mb: it has no effect"),
+        ('[[classes]]\npolicy = "easy"\ndisk_mb = 5', "classes.0.disk_mb: it has no effect"),
+        ('[[classes]]\npolicy = "libra"\nmemory_mb = 0', "classes.0.memory_mb: "),
+        (
+            '[[classes]]\nname = "cpu"\npolicy = "libra"\n[prices.classes]\ncpu = 5',
+            "prices.classes.cpu: it has no effect",
+        ),
+        ("[policy.libra]\nwork_price = 2", "policy.libra: it has no effect"),
+        ('[queue]\npolicy = "easy"\n[policy.easy]\nbeta = 2', "policy.easy: easy has no setting"),
+        *(
+            (f'[[classes]]\npolicy = "libra-dollar"\n[policy.libra-dollar]\n{setting}', said)
+            for setting, said in (
+                ("gamma = 1", "policy.libra-dollar: libra-dollar has no setting 'gamma'"),
+                ("beta = -1", "policy.libra-dollar: "),
+                ("beta = true", "policy.libra-dollar: beta must be a number"),
+                ("beta = nan", "policy.libra-dollar"),
+                ('control = "loose"', "policy.libra-dollar: unknown control"),
+            )
+        ),
         ("[priority]\nage = 1", "priority.age: this key is not known"),
         ("[qos.high]\ntarget_expansion = 0.5", "qos.high: a target expansion factor is above 1"),
         ("[qos.high]\ntarget_queue_time = 60", "this key is not known"),
@@ -183,3 +212,83 @@ def test_a_restart_leaves_a_job_in_its_class(accepted: str, restored: str) -> No
     job = scheduler_job(scheduler, jobs, jobs.views["1.lab"])
     assert job is not None
     assert job.class_name == restored
+
+
+def test_each_class_has_the_policy_that_is_named_for_it(tmp_path: Path) -> None:
+    """That of the queue is for all others; a class whose policy divides nodes is not in the
+    calendar, and the back end has all nodes in the order of the file.
+    """
+    path = tmp_path / "site.toml"
+    path.write_text(
+        SITE
+        + """
+[queue]
+policy = "easy-sjbf"
+[[classes]]
+name = "wide"
+nodes = 2
+[[classes]]
+name = "cpu"
+nodes = 3
+features = ["shared"]
+policy = "libra"
+memory_mb = 2048
+[[classes]]
+name = "late"
+nodes = 4
+policy = "edf"
+[policy.libra]
+work_price = 2.5
+control = "strict"
+"""
+    )
+    config = load_site_config(path)
+    assert [each.name for each in config.classes] == ["wide", "late"]
+    assert [each.name for each in config.all_classes] == ["wide", "cpu", "late"]
+    cpu = config.shared["cpu"].make()
+    assert cpu.policy == Libra(work_price=2.5, control=Control.STRICT)
+    assert cpu.node_names == ("cpu-0", "cpu-1", "cpu-2")
+    assert cpu.features == frozenset({"shared"})
+    assert cpu.nodes[0].memory_mb == 2048
+    scheduler = site_scheduler(Calendar("lab", config.classes), config.scheduler, shared=[cpu])
+    rules = {name: pool.backfill.rule for name, pool in scheduler.pools.items()}
+    assert rules == {
+        "wide": policy_named("easy-sjbf").backfill,
+        "late": policy_named("edf").backfill,
+    }
+    assert scheduler.pools["late"].queue.order is EARLIEST_DEADLINE
+
+
+QUEUES = [name for name in POLICIES if policy_named(name).sharing is None]
+
+
+@pytest.mark.parametrize("name", QUEUES)
+def test_every_policy_serves_a_queue_live(tmp_path: Path, name: str) -> None:
+    """Two jobs of all nodes, of which the second has the earlier deadline and is the shorter one:
+    both run in the end, in the order that the policy says. QoPS puts a new job first while all
+    others can wait.
+    """
+    scheduler = scheduler_of(tmp_path, f'[queue]\npolicy = "{name}"')
+    submitted(scheduler, "running.lab", nodes=8, limit_s=10, deadline=100)
+    scheduler.cycle(0)
+    submitted(scheduler, "long.lab", nodes=8, limit_s=50, deadline=900)
+    submitted(scheduler, "short.lab", nodes=8, limit_s=20, deadline=500)
+    scheduler.cycle(1)
+    scheduler.job_ended("running.lab", 10)
+    (first,) = scheduler.cycle(10).starts
+    is_first_come = policy_named(name).order is FIRST_COME and name not in PLANNING
+    assert first.job_id == ("long.lab" if is_first_come else "short.lab")
+    scheduler.job_ended(first.job_id, 20)
+    (second,) = scheduler.cycle(20).starts
+    assert {first.job_id, second.job_id} == {"long.lab", "short.lab"}
+
+
+def test_a_live_queue_by_deadlines_serves_those_without_one_last(tmp_path: Path) -> None:
+    """A log's jobs have none, so a replay refuses the order; at a live site some have."""
+    scheduler = scheduler_of(tmp_path, '[queue]\npolicy = "edf"')
+    submitted(scheduler, "running.lab", nodes=8, limit_s=10)
+    scheduler.cycle(0)
+    submitted(scheduler, "whenever.lab", nodes=8)
+    submitted(scheduler, "urgent.lab", nodes=8, deadline=500)
+    scheduler.job_ended("running.lab", 10)
+    assert [job.job_id for job in scheduler.cycle(10).starts] == ["urgent.lab"]

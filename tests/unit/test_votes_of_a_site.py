@@ -132,8 +132,8 @@ async def test_a_copy_that_ends_while_the_disk_is_full_is_told_of(
     world: MaintenanceWorld, disk: FailingDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Seeds 139 and 147: a copy of a race whose window is over is to end, in a task that nobody
-    awaits, and the disk does not take it. One line says so, the site ends when it next looks, and ends
-    the copy when it is back.
+    awaits, and the disk does not take it. One line says so, the site ends when it next looks, and
+    ends the copy when it is back.
     """
     strays: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: strays.append(context))

@@ -157,8 +157,6 @@ def _check(metajob: Metajob, destinations: dict[str, Destination], now: int) -> 
             "copies in a race start as soon as a queue lets them",
             hint='write earliest_start = "now", or leave race out',
         )
-    if metajob.budget_millicredits is not None:
-        raise InputError("nobody can say beforehand what a race costs", hint="leave the budget out")
     if len(destinations) < 2:
         raise InputError("a race needs at least two machines", hint="leave race out")
     if not acceptors_of(destinations):
@@ -235,6 +233,12 @@ async def _submit(trip: TripContext, copy: str) -> JobView | Decline:
             features=destination.required_features,
             notify_email=destination.request.email_notify,
             race=trip.log.story.race_of(copy),
+            deadline=metajob.latest_end,
+            budget_millicredits=metajob.budget_millicredits,
+            estimate_s=metajob.estimate_s,
+            is_restartable=metajob.is_restartable,
+            memory_mb=metajob.memory_mb,
+            disk_mb=metajob.disk_mb,
         )
     )
 

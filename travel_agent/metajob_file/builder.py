@@ -58,8 +58,13 @@ _KEYS: Final = {
     "waits_for_companions": "barrier",
     "hook_command": "hook",
     "before_start_s": "before_start",
+    "estimate_s": "estimate",
+    "is_restartable": "restartable",
 }
 """Keys of the file by the domain's field, where they differ."""
+
+SEGMENTS: Final = ("details", "requirements", "constraints", "optimisation")
+"""Tables in which keys may stand that else stand outside (Libra+$ paper, section IV)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +92,12 @@ class MetajobBuilder:
     notes: list[str] = field(default_factory=list)
     end_key: str = "latest_end"
     """Which of its two words this file uses for the latest end."""
+    segments: dict[str, str] = field(default_factory=dict)
+    """The segment that each key stands in, of those that stand in one."""
 
     def build(self, model: MetajobModel) -> MetajobReading:
         """The metajob the model describes; ``InputError`` with the line for any contradiction."""
+        model = self._out_of_segments(model)
         if model.zone is not None:
             with self._at("zone"):
                 self.zone = find_zone(model.zone)
@@ -124,6 +132,10 @@ class MetajobBuilder:
                 preference_reorder=model.preference_reorder,
                 objective=Objective(model.objective),
                 budget_millicredits=model.budget_credits,
+                estimate_s=model.estimate,
+                is_restartable=model.restartable,
+                memory_mb=model.memory_mb,
+                disk_mb=model.disk_mb,
                 guard_s=model.guard,
                 is_race=model.race,
                 accepts_alternative=model.accept_alternative,
@@ -139,6 +151,27 @@ class MetajobBuilder:
                 metajob.check_still_possible(self.now)
         return MetajobReading(metajob=metajob, notes=tuple(self.notes))
 
+    def _out_of_segments(self, model: MetajobModel) -> MetajobModel:
+        """The same with every key outside."""
+        found: dict[str, object] = {}
+        for segment in SEGMENTS:
+            table = getattr(model, segment)
+            for key in () if table is None else sorted(table.model_fields_set):
+                if key in model.model_fields_set:
+                    raise self.places.fault(
+                        (segment, key),
+                        f"{key} is said twice, in [{segment}] and outside",
+                        hint="say it once",
+                    )
+                found[key] = getattr(table, key)
+                self.segments[key] = segment
+        return model.model_copy(update=found)
+
+    def _placed(self, path: KeyPath) -> KeyPath:
+        """Where a key stands in the file."""
+        segment = self.segments.get(str(path[0])) if path else None
+        return path if segment is None else (segment, *path)
+
     @contextmanager
     def _at(self, *path: str | int) -> Iterator[None]:
         """Give the errors of the domain a place in the file; ``path`` is the table being read."""
@@ -149,9 +182,9 @@ class MetajobBuilder:
             place: KeyPath = (*path, self.end_key if (path, key) == ((), "latest_end") else key)
             if error.index is not None:
                 place = (*place, error.index)
-            raise self.places.fault(place, error.message, hint=error.hint) from None
+            raise self.places.fault(self._placed(place), error.message, hint=error.hint) from None
         except InputError as error:
-            raise self.places.fault(path, error.message, hint=error.hint) from None
+            raise self.places.fault(self._placed(path), error.message, hint=error.hint) from None
 
     def _instant(self, path: KeyPath, text: str) -> Instant:
         with self._at(*path):
@@ -163,7 +196,7 @@ class MetajobBuilder:
     def _latest_end(self, model: MetajobModel) -> Instant:
         if (model.latest_end is None) == (model.deadline is None):
             raise self.places.fault(
-                ("deadline",),
+                self._placed(("deadline",)),
                 "the key 'latest_end' is missing"
                 if model.deadline is None
                 else "latest_end and deadline are two words for the same thing",

@@ -18,10 +18,10 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from gridtravel.gridcore.booking.reservations import NODES_LIMIT
+from gridtravel.gridcore.booking.reservations import BUDGET_LIMIT_MILLICREDITS, NODES_LIMIT
 from gridtravel.gridcore.errors import InputError
+from gridtravel.gridcore.jobs.job import SPACE_LIMIT_MB
 from gridtravel.gridcore.timing.timetext import parse_duration
-from gridtravel.gridcore.trips.metajobs import BUDGET_LIMIT_MILLICREDITS
 
 CREDITS_MAX: Final = BUDGET_LIMIT_MILLICREDITS // 1000
 _EPOCH_DIGITS_MAX: Final = 12
@@ -125,6 +125,7 @@ Credits = Annotated[
     WithJsonSchema({"type": "number", "minimum": 0, "maximum": CREDITS_MAX}),
 ]
 Nodes = Annotated[int, Field(ge=1, le=NODES_LIMIT)]
+Megabytes = Annotated[int, Field(ge=1, le=SPACE_LIMIT_MB)]
 StagedIn = Annotated[
     StagedFileModel, BeforeValidator(_read_staged_in, json_schema_input_type=str | StagedFileModel)
 ]
@@ -212,6 +213,46 @@ class AlternativeModel(FileModel):
     """Budget instead."""
 
 
+class DetailsModel(FileModel):
+    """What is known of the job (segment JobDetails of Libra+$, section IV)."""
+
+    estimate: DurationText | None = None
+    """Processor time it needs on each node, which is no limit; else the duration."""
+    restartable: bool = False
+    """true: it may be ended and run again from its beginning."""
+
+
+class RequirementsModel(FileModel):
+    """What it needs (ResourceRequirements)."""
+
+    nodes_total: Nodes | None = None
+    """As outside."""
+    duration: DurationText | None = None
+    """As outside."""
+    memory_mb: Megabytes | None = None
+    """Memory on each node, where jobs share nodes."""
+    disk_mb: Megabytes | None = None
+    """Disk space, likewise."""
+
+
+class ConstraintsModel(FileModel):
+    """What has to be kept (QoSConstraints)."""
+
+    latest_end: TimeText | None = None
+    """As outside."""
+    deadline: TimeText | None = None
+    """Another word for latest_end."""
+    budget_credits: Credits | None = None
+    """As outside."""
+
+
+class OptimisationModel(FileModel):
+    """What is to be best within that (QoSOptimization)."""
+
+    objective: Literal["earliest_finish", "lowest_cost"] = "earliest_finish"
+    """As outside."""
+
+
 class NotificationsModel(FileModel):
     """Whom to tell of what."""
 
@@ -251,6 +292,22 @@ class MetajobModel(FileModel):
     """What makes one itinerary better than another."""
     budget_credits: Credits | None = None
     """Most the trip may cost, to a thousandth of a credit."""
+    estimate: DurationText | None = None
+    """Processor time that a leg's job needs on each node, which is no limit; else the duration."""
+    restartable: bool = False
+    """true: a leg's job may be ended and run again from its beginning."""
+    memory_mb: Megabytes | None = None
+    """Memory that it needs on each node, where jobs share nodes."""
+    disk_mb: Megabytes | None = None
+    """Disk space, likewise."""
+    details: DetailsModel | None = None
+    """The segments of a job specification: each key may stand in its segment instead."""
+    requirements: RequirementsModel | None = None
+    """What the job needs."""
+    constraints: ConstraintsModel | None = None
+    """What has to be kept."""
+    optimisation: OptimisationModel | None = None
+    """What is to be best within that."""
     guard: DurationText = 0
     """Added to the end of each reservation, so that a clock that is late costs no run time."""
     transfer: DurationText = 0

@@ -230,6 +230,11 @@ class LegWork:
             inputs=tuple(each.file for each in inputs),
             relayed_from=relayed,
             gives=grant_of(metajob, itinerary, leg, destinations),
+            deadline=metajob.latest_end,
+            estimate_s=metajob.estimate_s,
+            is_restartable=metajob.is_restartable,
+            memory_mb=metajob.memory_mb,
+            disk_mb=metajob.disk_mb,
         )
 
     async def follow(self, itinerary: Itinerary) -> AsyncIterator[LegOutput | LegChange]:

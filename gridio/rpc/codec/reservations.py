@@ -25,6 +25,7 @@ from gridtravel.gridcore.booking.reservations import (
     Decline,
     DeclineRule,
     Offer,
+    PassingTerms,
     Reservation,
     ReservationPart,
     ReservationRequest,
@@ -262,6 +263,8 @@ def _with_its_rule(decline: Decline, message: pb.Decline) -> Decline:
     return replace(decline, message=f"{label('decline.rule', message.rule)}: {decline.message}")
 
 
+_PASSING: Final = Table(PassingTerms, pb.PassingTerms, "decline.passing.")
+
 DECLINE: Final = Table(
     Decline,
     pb.Decline,
@@ -270,6 +273,7 @@ DECLINE: Final = Table(
     message=text,
     nodes_now=ANY_NODES,
     summary=nested(SUMMARY, Absence.NONE),
+    passing=many(_PASSING),
     finish=_with_its_rule,
 )
 

@@ -15,7 +15,7 @@ from gridtravel.gridcore.jobs.handovers import (
 )
 from gridtravel.gridcore.jobs.held_jobs import HeldJob
 from gridtravel.gridcore.jobs.inputs import INPUTS_MAX, InputFile
-from gridtravel.gridcore.jobs.job import Companion, JobSpec, JobState, JobView
+from gridtravel.gridcore.jobs.job import Companion, JobSpec, JobState, JobTerms, JobView
 from gridtravel.gridcore.jobs.races import COPIES_MAX, Race
 from gridtravel.gridcore.ports import FileStatus, OutputChunk
 from gridtravel.gridio.rpc.codec.checks import (
@@ -135,6 +135,24 @@ SPEC: Final = Table(
 )
 """Command, environment and sizes are checked by the value itself."""
 
+
+def _node_numbers(field: str, values: Sequence[int]) -> tuple[int, ...]:
+    if len(values) > NODE_NAMES_MAX:
+        refuse(field, f"has more than {NODE_NAMES_MAX} entries")
+    return tuple(values)
+
+
+def _shares(field: str, values: Sequence[float]) -> tuple[float, ...]:
+    if len(values) > NODE_NAMES_MAX:
+        refuse(field, f"has more than {NODE_NAMES_MAX} entries")
+    for value in values:
+        if not 0 <= value <= 1:
+            refuse(field, f"must be 0 to 1: {value}")
+    return tuple(values)
+
+
+_TERMS: Final = Table(JobTerms, pb.JobTerms, "job.terms.", node_numbers=_node_numbers)
+
 HELD_JOB: Final = Table(HeldJob, calendar_pb2.HeldJob, spec=nested(SPEC))
 
 JOB: Final = Table(
@@ -148,6 +166,8 @@ JOB: Final = Table(
     exit_code=Rule(absence=Absence.NONE),
     node_names=lambda field, values: labels(field, values, NODE_NAMES_MAX),
     reason=text,
+    terms=nested(_TERMS, Absence.NONE),
+    shares=_shares,
 )
 
 SUBMISSION: Final = OneOf(pb.SubmitReply, "answer", job=JOB, decline=DECLINE)

@@ -51,6 +51,28 @@ def submit(
         str, typer.Option("--email", metavar="ADDRESS", help="Told of failures.")
     ] = "",
     service: Annotated[str, typer.Option("--qos", metavar="NAME", help="Quality of service.")] = "",
+    deadline: Annotated[
+        str, typer.Option("--deadline", metavar="TIME", help="To be over by then; +2h: from now.")
+    ] = "",
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="CREDITS", help="Most that it may cost.")
+    ] = "",
+    estimate: Annotated[
+        str,
+        typer.Option(
+            "--estimate", metavar="LENGTH", help="Processor time a node; default: the limit."
+        ),
+    ] = "",
+    restartable: Annotated[
+        bool, typer.Option("--restartable", help="It may be ended, and run again from the start.")
+    ] = False,
+    memory: Annotated[
+        int | None, typer.Option("--memory", metavar="MB", help="It needs on each node it shares.")
+    ] = None,
+    disk: Annotated[int | None, typer.Option("--disk", metavar="MB", help="The same.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say where it would go, and at what price; no more.")
+    ] = False,
     request_id: RequestOption = "",
     common: CommonOptions,
 ) -> None:
@@ -70,11 +92,16 @@ def submit(
         features=features,
         email=email,
         quality_of_service=service,
+        budget=budget,
+        estimate=estimate,
+        is_restartable=restartable,
+        memory_mb=memory,
+        disk_mb=disk,
         request_id=request_id,
     )
     spec = job_spec(words, os.environ, sys.stdin.buffer, new_id)
 
-    run(common, lambda session: submit_job(session, spec))
+    run(common, lambda session: submit_job(session, spec, deadline=deadline, dry_run=dry_run))
 
 
 @command("del-job")

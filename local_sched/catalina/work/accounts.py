@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from gridtravel.gridcore.booking.reservations import check_id
-from gridtravel.gridcore.errors import InputError
 from gridtravel.local_sched.catalina.answers import Answer
 from gridtravel.local_sched.catalina.session import Session
 from gridtravel.local_sched.catalina.tables import clock_text, credits_text, table, zone_text
-from gridtravel.local_sched.catalina.words import read_account
+from gridtravel.local_sched.catalina.words import read_account, read_credits
 from gridtravel.local_sched.catalina.work.questions import ask
 from gridtravel.local_sched.catalina.work.site_orders import give
-
-_CREDITS: Final = re.compile(r"(-?)([0-9]{1,10})(?:\.([0-9]{1,3}))?")
 
 
 async def show_account(session: Session, name: str, lines: int) -> Answer:
@@ -60,7 +56,7 @@ async def grant(
     """``grant``: credits for an account, or taken back of it."""
     arguments = {
         "account": read_account(account),
-        "millicredits": str(read_credits(amount)),
+        "millicredits": str(read_credits(amount, may_be_negative=True)),
         "note": note,
         "request": _request(session, request_id),
     }
@@ -75,7 +71,7 @@ async def refund(
     """``refund``: what was paid goes back, or a part of it."""
     arguments = {
         "reference": reference,
-        "millicredits": str(read_credits(amount)),
+        "millicredits": str(read_credits(amount, may_be_negative=True)),
         "note": note,
         "request": _request(session, request_id),
     }
@@ -83,18 +79,6 @@ async def refund(
     paid = credits_text(answer["charged"])
     told = f"account {answer['account']} has paid {paid} credits for {answer['reference']} now"
     return Answer(as_object=answer, shown=[told])
-
-
-def read_credits(text: str) -> int:
-    """Credits with up to three decimals, in millicredits."""
-    found = _CREDITS.fullmatch(text)
-    if found is None:
-        raise InputError(
-            f"{text[:40]!r} is no number of credits", hint="up to three decimals: 12.5"
-        )
-    sign, whole, decimals = found.groups()
-    millicredits = int(whole) * 1000 + int((decimals or "").ljust(3, "0"))
-    return -millicredits if sign else millicredits
 
 
 def _request(session: Session, request_id: str) -> str:

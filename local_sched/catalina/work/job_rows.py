@@ -16,6 +16,7 @@ from gridtravel.local_sched.catalina.session import Session
 from gridtravel.local_sched.catalina.tables import (
     clock_text,
     count_text,
+    credits_text,
     span_text,
     table,
     zone_text,
@@ -37,6 +38,7 @@ RIGHT: Final = (
     "run",
     "wait",
     "exit",
+    "price",
     "priority",
     "xfactor",
     "position",
@@ -84,6 +86,16 @@ def _priority(row: Row, session: Session, now: Instant) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
+def _price(row: Row, session: Session, now: Instant) -> str:
+    value = row.get("price")
+    return "-" if value is None else credits_text(value)
+
+
+def _shares(row: Row, session: Session, now: Instant) -> str:
+    """Of each node in per cent; nothing where the nodes are the job's own."""
+    return ", ".join(f"{share:.0%}" for share in row.get("shares") or ())
+
+
 def _reservations(row: Row, session: Session, now: Instant) -> str:
     listed = list(row.get("reservations") or ())
     more = (row.get("reservations_total") or 0) - len(listed)
@@ -109,6 +121,9 @@ COLUMNS: Final[Mapping[str, _Cell]] = {
     "start": _moment("started_at", "planned_start"),
     "end": _moment("ended_at", "ends_by"),
     "remaining": _remaining,
+    "deadline": _moment("deadline"),
+    "price": _price,
+    "share": _shares,
     "submitted": _moment("submitted_at"),
     "wait": _wait,
     "run": _run,

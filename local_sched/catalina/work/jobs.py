@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from gridtravel.gridcore.booking.reservations import Decline, check_id
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    PassingTerms,
+    check_id,
+)
 from gridtravel.gridcore.errors import ConflictError, GridError, InputError, UnavailableError
 from gridtravel.gridcore.jobs.commands import check_runnable, check_script
 from gridtravel.gridcore.jobs.job import SCRIPT_BYTES_MAX, JobSpec, JobState
+from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.timing.timetext import format_in_zone
 from gridtravel.gridio.cli_frame import code_of
 from gridtravel.local_sched.catalina.answers import Answer, error_object
-from gridtravel.local_sched.catalina.json_forms import job_json
+from gridtravel.local_sched.catalina.json_forms import job_json, with_texts
 from gridtravel.local_sched.catalina.session import Session
+from gridtravel.local_sched.catalina.tables import credits_text
 from gridtravel.local_sched.catalina.words import (
     read_account,
+    read_credits,
     read_email,
     read_features,
     read_ids,
     read_length,
     read_name,
+    read_time,
     read_variables,
 )
+from gridtravel.local_sched.catalina.work.questions import ask
 from gridtravel.local_sched.catalina.work.reservation_requests import ANY_ACCOUNT
 from gridtravel.local_sched.catalina.work.reservations import declined
 
@@ -48,6 +58,11 @@ class JobWords:
     features: str = ""
     email: str = ""
     quality_of_service: str = ""
+    budget: str = ""
+    estimate: str = ""
+    is_restartable: bool = False
+    memory_mb: int | None = None
+    disk_mb: int | None = None
     request_id: str = ""
 
 
@@ -57,13 +72,15 @@ def job_spec(
     stdin: BinaryIO,
     new_id: Callable[[str], str],
 ) -> JobSpec:
-    """The job that is meant. Only reads; a script is text to us and is never run here."""
+    """The job that is meant, but for its deadline, which only the site's clock can tell. Only
+    reads; a script is text to us and is never run here.
+    """
     if bool(words.command) == bool(words.script):
         raise InputError(
             "give a command or a script, one of both",
             hint="catalina submit --limit 1h -- COMMAND ...,  or --script FILE",
         )
-    if not words.limit:
+    if not words.limit and not words.estimate:
         raise InputError("how long may the job run?", hint="--limit 1h, or --limit 3600")
     if words.request_id:
         check_id("request id", words.request_id)
@@ -76,7 +93,7 @@ def job_spec(
         name=read_name(words.name or "".join(filter(str.isprintable, usual_name))[:128]),
         account=read_account(words.account) or ANY_ACCOUNT,
         nodes=words.nodes,
-        limit_s=read_length(words.limit, "limit"),
+        limit_s=read_length(words.limit or words.estimate, "limit"),
         argv=tuple(words.command),
         script=script,
         environment=read_variables(words.variables, environment),
@@ -84,6 +101,11 @@ def job_spec(
         features=read_features(words.features),
         notify_email=read_email(words.email),
         quality_of_service=words.quality_of_service,
+        budget_millicredits=read_credits(words.budget, "budget") if words.budget else None,
+        estimate_s=read_length(words.estimate, "estimate") if words.estimate else None,
+        is_restartable=words.is_restartable,
+        memory_mb=words.memory_mb,
+        disk_mb=words.disk_mb,
     )
     check_runnable(spec)
     return spec
@@ -117,15 +139,75 @@ def read_script(path: str, stdin: BinaryIO) -> str:
     return text
 
 
-async def submit_job(session: Session, spec: JobSpec) -> Answer:
+async def submit_job(
+    session: Session, spec: JobSpec, *, deadline: str = "", dry_run: bool = False
+) -> Answer:
     """``submit``: queue a job, or start it inside a reservation."""
+    notes: list[str] = []
+    if deadline:
+        spec = replace(spec, deadline=await _deadline(session, deadline, spec.request_id, notes))
+    if dry_run:
+        return await _quote(session, spec, notes)
     view = await session.site.submit(spec)
     if isinstance(view, Decline):
-        return declined(session, view, [])
+        return declined(session, view, notes)
     line = f"job {view.job_id}  {view.state}"
     if view.planned_start is not None:
         line += f", planned for {format_in_zone(view.planned_start, session.zone)}"
-    return Answer(as_object=job_json(view), shown=[line])
+    if view.terms is not None:
+        line += f", price {credits_text(view.terms.price_millicredits)}"
+        if view.terms.deadline is not None:
+            line += f", over by {format_in_zone(view.terms.deadline, session.zone)}"
+    return Answer(as_object=job_json(view), shown=[line], notes=notes)
+
+
+async def _quote(session: Session, spec: JobSpec, notes: Sequence[str]) -> Answer:
+    """What would be said to the job; nothing is kept for it."""
+    if spec.reservation_id:
+        raise InputError("a job inside a reservation is paid for by that: nothing is to be quoted")
+    words = {
+        "nodes": spec.nodes,
+        "limit_s": spec.limit_s,
+        "features": ",".join(spec.features),
+        "account": spec.account,
+        "qos": spec.quality_of_service,
+        "deadline": spec.deadline,
+        "budget_millicredits": spec.budget_millicredits,
+        "estimate_s": spec.estimate_s,
+        "memory_mb": spec.memory_mb,
+        "disk_mb": spec.disk_mb,
+    }
+    said = {name: str(value) for name, value in words.items() if value not in (None, "")}
+    answer = await ask(session, "quote", said)
+    if (refusal := answer["declined"]) is not None:
+        passing = tuple(
+            PassingTerms(deadline=each["deadline"], budget_millicredits=each["budget"])
+            for each in refusal["would_pass"]
+        )
+        rule = DeclineRule(refusal["rule"])
+        return declined(
+            session, Decline(rule=rule, message=refusal["message"], passing=passing), notes
+        )
+    line = f"class {answer['class']}, "
+    line += "price " if answer["is_agreed"] else "at most "
+    line += credits_text(answer["price"])
+    if answer["deadline"] is not None:
+        line += f", over by {format_in_zone(answer['deadline'], session.zone)}"
+    shown = ["would be taken; nothing was submitted", line]
+    return Answer(as_object=with_texts(answer), shown=shown, notes=notes)
+
+
+async def _deadline(session: Session, text: str, request_id: str, notes: list[str]) -> Instant:
+    """The instant that is meant. "+1h" is another one each time the same command is given, so the
+    words are read as of the moment at which they give what this request asked for before.
+    """
+    meant = read_time(session, text, notes)
+    for view in await session.site.jobs():
+        known = view.spec.deadline
+        if view.spec.request_id == request_id and known is not None:
+            again = read_time(session.earlier(meant - known), text, [])
+            return known if again == known else meant
+    return meant
 
 
 async def delete_jobs(session: Session, words: Sequence[str]) -> Answer:

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
 MOUNT = "/sys/fs/cgroup"
 OWN_GROUP = "grid"
+SERVING_GROUP = "grid-daemons"
 PIDS, MEMORY = "pids", "memory"
+CPU, CPU_TIME = "cpu", "cpuacct"
+"""The second is a controller of its own in version 1 only."""
+WEIGHT_FILE = {1: "cpu.shares", 2: "cpu.weight"}
+WEIGHT_MAX = {1: 262_144, 2: 10_000}
+"""Highest weight by version, where the lowest is 2 and 1. Our own group has it, so that what
+strangers run beside our tasks leaves them all but a hundredth of a processor."""
+PART_WEIGHT = {1: 10_000, 2: 1_000}
+"""Weight of a task that is to have one whole processor."""
 SWEEPS_MAX = 20
 """Passes over a group whose processes fork while they are being killed."""
 
@@ -41,15 +50,44 @@ def parent_of(
     return None
 
 
+def can_share(mount: str = MOUNT) -> bool:
+    """True when the kernel divides processors between groups of ours, and counts what each had."""
+    found = parent_of(CPU, mount=mount)
+    return found is not None and (found[0] == 2 or parent_of(CPU_TIME, mount=mount) is not None)
+
+
+def serve_beside_tasks(pid: int, mount: str = MOUNT) -> bool:
+    """Give a daemon the weight of all its tasks together: these would leave it a hundredth of a
+    processor otherwise, and it needs little.
+    """
+    found = parent_of(CPU, SERVING_GROUP, mount)
+    if found is None:
+        return False
+    version, folder = found
+    write(f"{folder}/{WEIGHT_FILE[version]}", str(WEIGHT_MAX[version]))
+    if version == 2:  # whoever hands controllers down has no processes of its own
+        folder = f"{folder}/daemons"
+        make_folder(folder)
+    return write(f"{folder}/cgroup.procs", str(pid))
+
+
+def leave_the_daemons(pid: int, mount: str = MOUNT) -> None:
+    """Put a task that shares no processor where everybody is: its daemon's weight is not its."""
+    root = f"{mount}/{CPU}" if os.path.exists(f"{mount}/{CPU}/cgroup.procs") else mount
+    write(f"{root}/cgroup.procs", str(pid))
+
+
 class TaskGroup:
     """The groups of one task: a single one in version 2, one for each controller in version 1."""
 
-    def __init__(self, name: str, *, mount: str = MOUNT) -> None:
-        """``name``: of the group; empty: none is to be made."""
+    def __init__(self, name: str, *, is_shared: bool = False, mount: str = MOUNT) -> None:
+        """``name``: of the group; empty: none is to be made. ``is_shared``: the task shares its
+        processors with others.
+        """
         self._name = name
         self._parents = {
             each: found
-            for each in (PIDS, MEMORY)
+            for each in ((PIDS, MEMORY, CPU, CPU_TIME) if is_shared else (PIDS, MEMORY))
             if name and (found := parent_of(each, mount=mount))
         }
 
@@ -76,6 +114,27 @@ class TaskGroup:
                 write(f"{folder}/memory.oom.group", "1")
             kept |= {MEMORY} if is_set else set()
         return kept
+
+    def share(self, processors: float) -> bool:
+        """Give the task so many processors in all of those that it may run on, such as 0.5. Weights
+        divide a processor exactly between the tasks that want it; what one leaves goes to others.
+        """
+        if not self._make(CPU):
+            return False
+        self._make(CPU_TIME)
+        version, parent = self._parents[CPU]
+        name, least = WEIGHT_FILE[version], 2 if version == 1 else 1
+        write(f"{parent}/{name}", str(WEIGHT_MAX[version]))
+        weight = min(max(least, round(PART_WEIGHT[version] * processors)), WEIGHT_MAX[version])
+        return write(f"{self.folder(CPU)}/{name}", str(weight))
+
+    def cpu_s(self) -> float | None:
+        """Processor time of all that ever ran in the group, in seconds; None: nobody counts."""
+        used = read(f"{self.folder(CPU_TIME)}/cpuacct.usage").strip()
+        if used.isdigit():
+            return int(used) / 1e9
+        stat = read(f"{self.folder(CPU)}/cpu.stat")
+        return _count_in(stat, "usage_usec") / 1e6 if "usage_usec" in stat else None
 
     def add(self, pid: int) -> bool:
         """Put a process, and what it will start, into the groups that exist."""
@@ -155,8 +214,12 @@ def read(path: str) -> str:
 
 
 def _count(path: str, name: str) -> int:
-    """The number beside a word."""
-    for line in read(path).splitlines():
+    """The number beside a word in a file."""
+    return _count_in(read(path), name)
+
+
+def _count_in(text: str, name: str) -> int:
+    for line in text.splitlines():
         word, _, number = line.partition(" ")
         if word == name and number.isdigit():
             return int(number)

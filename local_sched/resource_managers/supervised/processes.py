@@ -176,6 +176,28 @@ def memory_of(pids: list[int], enough: int) -> int:
     return divided
 
 
+def are_asleep(pids: list[int]) -> bool:
+    """True when none of these processes has a thread that runs or could."""
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/stat", "rb") as stream:
+                    if stream.read().rpartition(b")")[2].split()[0] == b"R":
+                        return False
+    return True
+
+
+def cpu_of(pids: list[int]) -> float:
+    """Processor time in seconds of these processes, and of children that they have waited for: of a
+    whole tree what it ever used, but for what ended unnoticed.
+    """
+    ticks = 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stream:
+            ticks += sum(int(each) for each in stream.read().rpartition(b")")[2].split()[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def prctl(option: int, argument: int) -> None:
     """Ask the kernel for a favour it may not know; without it the rest still works, only less
     tightly."""

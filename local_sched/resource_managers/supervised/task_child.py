@@ -46,6 +46,9 @@ def become_task(
     try:
         supervisor = os.getppid()
         os.setsid()
+        doing = "keep to its processors"
+        if order.get("processors"):
+            os.sched_setaffinity(0, order["processors"])
         doing = f"become the account {order['account']['login']}"
         _change_account(order)
         doing = f"enter the folder {order['workdir']}"

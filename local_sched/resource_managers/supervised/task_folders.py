@@ -11,6 +11,7 @@ The records never lie in a folder that the task's owner can write to.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,13 +95,25 @@ class TaskFolders:
             hint="see the daemon's log for who asked",
         )
 
-    def prepare(self, launch: Launch, account: RunAccount, *, control_groups: bool) -> Path:
+    def prepare(
+        self,
+        launch: Launch,
+        account: RunAccount,
+        *,
+        control_groups: bool,
+        processors: Sequence[int] = (),
+    ) -> Path:
         """Take the order durably and make the sandbox; the same order again changes nothing.
         ``control_groups``: whether the supervisor may put the task into groups of its own.
+        ``processors``: those that the task may run on; none: any.
 
         Raises ``ConflictError`` when the id has another order already.
         """
         order = self._order_of(launch, account, control_groups=control_groups)
+        if processors:
+            order["processors"] = list(processors)
+        if launch.shares:
+            order["share"] = sum(launch.shares)
         if (self._done / launch.job_id).exists():
             folder = self._done / launch.job_id
         else:
@@ -108,7 +121,7 @@ class TaskFolders:
             folder.mkdir(mode=0o700, exist_ok=True)
             self._make_sandbox(launch.job_id, account)
         is_new = write_record(str(folder / LAUNCH), order, once=True)
-        if not is_new and read_record(str(folder / LAUNCH)) != order:
+        if not is_new and not _is_same(read_record(str(folder / LAUNCH)), order):
             raise ConflictError(
                 f"task {launch.job_id} was launched before with another order",
                 hint="give every execution an id of its own",
@@ -218,6 +231,11 @@ class TaskFolders:
                 "control_groups": control_groups,
             },
         }
+
+
+def _is_same(known: LaunchRecord, order: LaunchRecord) -> bool:
+    """True for the same order; what a task shares its nodes for may be another part by now."""
+    return {**known, "share": order.get("share")} == {**order, "share": order.get("share")}
 
 
 def _has_records(folder: Path) -> bool:

@@ -24,6 +24,7 @@ from gridtravel.local_sched.resource_managers.supervised.control_groups import (
     MEMORY,
     PIDS,
     TaskGroup,
+    leave_the_daemons,
 )
 from gridtravel.local_sched.resource_managers.supervised.processes import (
     count_threads,
@@ -63,7 +64,14 @@ class TaskMeter:
         self._account = order["account"]
         self._outputs = outputs
         may_group = bool(self._limits.get("control_groups"))
-        self._group = TaskGroup(group_name(order["job_id"], os.getpid()) if may_group else "")
+        share = order.get("share")
+        self._group = TaskGroup(
+            group_name(order["job_id"], os.getpid()) if may_group else "",
+            is_shared=share is not None,
+        )
+        if share is not None:
+            self._group.share(share)
+        self._is_beside_shared = may_group and share is None and bool(order.get("processors"))
         self._kept = self._group.limit(
             processes_max=self._limits.get("processes_max"),
             memory_max_bytes=self._limits.get("memory_max_bytes"),
@@ -84,6 +92,8 @@ class TaskMeter:
             stream.write(str(OOM_SCORE))
         if not self._group.add(task_pid):
             self._kept.clear()
+        if self._is_beside_shared:
+            leave_the_daemons(task_pid)
         most = self._limits.get("processes_max")
         if most is not None and PIDS not in self._kept and self._account["uid"] != os.geteuid():
             had = count_threads_of(self._account["uid"])

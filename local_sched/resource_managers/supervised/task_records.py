@@ -52,6 +52,10 @@ if TYPE_CHECKING:
         limit_s: float | None
         kill_grace_s: float
         limits: NotRequired[LimitsRecord]
+        processors: NotRequired[list[int]]
+        """Those it may run on; missing or empty: any."""
+        share: NotRequired[float]
+        """So many of them it gets at first, such as 0.5, by control groups; missing: all."""
 
     class ProcessRecord(TypedDict):
         """Names a process for good; ``start_ticks`` None stands for one that was dead already."""

@@ -1,0 +1,1 @@
+"""Classes of nodes that several jobs share at once."""

@@ -1,0 +1,1 @@
+"""Workloads whose users say what a result is worth, decided by the policies that sites have."""
