@@ -59,6 +59,10 @@ clean: ## Remove the environment, the caches and everything built
 demo: setup ## Book, run and follow a metajob on three sites of this machine
 	@$(BIN)/gur demo
 
+.PHONY: demo-economy
+demo-economy: setup ## Users with deadlines and budgets buy at three real sites; tables in OUT=build/economy
+	@$(BIN)/gurlab economy --out $(or $(OUT),build/economy)
+
 .PHONY: bench
 bench: setup ## Measure speed and print each figure beside its target
 	$(BIN)/python -m bench

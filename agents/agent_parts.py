@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gridtravel.gridio.ledger.ledger import Ledger
     from gridtravel.gridio.system.clock import Clock
     from gridtravel.gridio.trust.cards import CardVerifier
+    from gridtravel.gridio.trust.quotes import QuoteSigner
     from gridtravel.local_sched.resource_managers.base import ResourceManager
     from gridtravel.local_sched.scheduling.scheduler import LocalScheduler
 
@@ -59,6 +60,9 @@ class AgentParts:
     notifier: Notifier = field(default_factory=LogNotifier)
     ledger: Ledger | None = None
     """Who pays for what is booked; ``None``: prices are told, and nobody pays."""
+    quote_signer: QuoteSigner | None = None
+    """Signs the prices that are offered; ``None``: they hold as long as the tariff."""
+    quotes_hold_s: int = 900
     own_card: Callable[[], str] = lambda: ""
     """This site's card, once it is known where it is reached; empty: other sites cannot reach it,
     and it keeps no trip and gives no files.

@@ -30,6 +30,7 @@ from gridtravel.agents.journal.events import (
 )
 from gridtravel.agents.journal.state import SiteState
 from gridtravel.agents.notices import NoticeSender
+from gridtravel.agents.quote_desk import QuoteDesk
 from gridtravel.agents.trips.site_trips import SiteTrips
 from gridtravel.gridcore.booking.calendar_events import (
     CalendarEvent,
@@ -156,6 +157,7 @@ class AgentCore:
             record=self.record,
         )
         self.cashier = Cashier(parts.ledger, parts.calendar.site)
+        self.quote_desk = QuoteDesk(parts.calendar.site, parts.quote_signer, parts.quotes_hold_s)
         self.alarm = Alarm(parts.clock)
         """Rung when something has changed that the next tick must look at."""
         self._summary: CalendarSummary | None = None

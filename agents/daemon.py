@@ -55,6 +55,7 @@ from gridtravel.gridio.terminal.text import say
 from gridtravel.gridio.trust.cards import CardVerifier, CertifiedCards
 from gridtravel.gridio.trust.credentials import Credential
 from gridtravel.gridio.trust.gridmap import GridMap, load_grid_map
+from gridtravel.gridio.trust.quotes import CertifiedQuotes, QuoteSigner
 from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.accounts.run_accounts import RunAs
 from gridtravel.local_sched.resource_managers.base import NodeDescription, ResourceManager
@@ -145,7 +146,16 @@ async def _run(
         )
         cards = CertifiedCards(credential)
         parts = build_parts(
-            config, journal, clock, maps, connect, files, cards, own_card, ledger=ledger
+            config,
+            journal,
+            clock,
+            maps,
+            connect,
+            files,
+            cards,
+            own_card,
+            ledger=ledger,
+            quote_signer=CertifiedQuotes(credential),
         )
         agent = NodeAgent(parts)
         count = agent.replay()
@@ -217,6 +227,7 @@ def build_parts(
     own_card: Callable[[], str],
     *,
     ledger: Ledger | None = None,
+    quote_signer: QuoteSigner | None = None,
 ) -> AgentParts:
     """The agent's parts as the configuration wants them, all empty."""
     # A new epoch each start: what the queue books is not journaled, so version numbers may repeat.
@@ -273,6 +284,8 @@ def build_parts(
         cards=cards,
         own_card=own_card,
         ledger=ledger,
+        quote_signer=quote_signer,
+        quotes_hold_s=config.file.prices.quotes_hold_s,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from gridtravel.gridcore.booking.quotes import GIVES_NONE, refuse_quote
 from gridtravel.gridcore.booking.reservations import (
     ID_LENGTH_MAX,
     Availability,
@@ -110,6 +111,8 @@ class ManagerEndpoint:
             )
         asked = self._mine(request)
         known = self._manager.book.find_request(owner, asked.request_id)
+        if known is None and asked.quote:
+            return refuse_quote(self._manager.parts.name, GIVES_NONE)
         if known is None and asked.trip is not None:
             self._manager.neighbours.check(asked.trip.acceptors, self._manager.clock.now())
         want = ChildRequest(request=asked) if known is not None else self._want(request, owner)
@@ -137,6 +140,8 @@ class ManagerEndpoint:
         """See ``CalendarPort``."""
         if request.replaces is not None:
             raise InputError("an amended request replaces nothing else", hint="leave it out")
+        if request.quote:
+            return refuse_quote(self._manager.parts.name, GIVES_NONE)
         by = self._by("amend")
         group = self._manager.book.get(reservation_id, by)
         if request.trip is not None:

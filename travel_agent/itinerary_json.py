@@ -61,6 +61,8 @@ def _leg_json(leg: Leg, job: JobView | None) -> dict[str, Any]:
         "price": leg.price_millicredits,
         "job": leg.job_id,
     }
+    if leg.price_holds_until is not None:
+        found["price_holds_until"] = format_utc(leg.price_holds_until)
     if leg.input_by is not None:
         found["input_by"] = leg.input_by.value
     if job is not None:

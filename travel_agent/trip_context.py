@@ -152,6 +152,7 @@ class TripContext:
             interval=Interval(planned.start, end),
             transport=Transport(destination.connection.transport),
             price_millicredits=planned.price_millicredits,
+            price_holds_until=planned.quote_expires_at,
         )
 
     def leg(self, name: str, machine: str, reservation: Reservation, state: LegState) -> Leg:

@@ -50,7 +50,18 @@ from gridtravel.agents.config.queue_tables import (
 )
 from gridtravel.agents.maintenance_rules import MaintenanceRules
 from gridtravel.agents.own_card import check_advertised
-from gridtravel.gridcore.booking.calendar_rules import CalendarRules, FlatTariff, ResourceClass
+from gridtravel.gridcore.booking.calendar_rules import (
+    CalendarRules,
+    FlatTariff,
+    ResourceClass,
+    Tariff,
+)
+from gridtravel.gridcore.booking.period_tariff import (
+    DAY_MINUTES,
+    EVERY_DAY,
+    PeriodTariff,
+    PricePeriod,
+)
 from gridtravel.gridcore.booking.reservations import check_id
 from gridtravel.gridcore.capacity.ladders import SlotLadder
 from gridtravel.gridcore.capacity.whole_slots import SlotRule
@@ -121,7 +132,23 @@ class ClassTable(ConfigTable):
     disk_mb: Annotated[int, Field(ge=1)] | None = None
 
 
+_DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_TIME_OF_DAY: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])|24:00")
 _Price = Annotated[int, Field(ge=0, le=10**12)]
+
+
+class PricePeriodTable(ConfigTable):
+    """``[[prices.periods]]``: times of the week with a price of their own."""
+
+    millicredits_per_node_hour: _Price
+    class_name: Annotated[str, Field(alias="class")] = ""
+    """Empty: every class."""
+    days: list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]] | None = None
+    """On which it begins; default: every day."""
+    from_time: Annotated[str, Field(alias="from")] = "00:00"
+    """Of the site's local day, in quarters of an hour."""
+    to_time: Annotated[str, Field(alias="to")] = "24:00"
+    """The same; where it is before ``from``, on the next day."""
 
 
 class PricesTable(ConfigTable):
@@ -130,6 +157,10 @@ class PricesTable(ConfigTable):
     millicredits_per_node_hour: _Price = 0
     classes: dict[str, _Price] = Field(default_factory=dict)
     """The same for classes that have another price."""
+    periods: list[PricePeriodTable] = Field(default_factory=list)
+    """The last one that matches counts, and before all others."""
+    quotes_hold_s: Annotated[int, Field(ge=0, le=86_400)] = 900
+    """How long the site keeps to a price that it has offered; 0: it signs no quotes."""
 
 
 class LedgerTable(ConfigTable):
@@ -298,7 +329,7 @@ class SiteConfig:
     shared: Mapping[str, SharedClassRule]
     """Those of them whose nodes several jobs have at once, by name."""
     rules: CalendarRules
-    tariff: FlatTariff
+    tariff: Tariff
     ladder: SlotLadder
     """Of what is published."""
     slot_rule: SlotRule
@@ -393,7 +424,7 @@ def _checked(path: Path, read: ConfigFile[SiteFile]) -> SiteConfig:
         all_classes=all_classes,
         shared=shared,
         rules=rules,
-        tariff=_tariff(parsed.prices, class_nodes, shared),
+        tariff=_tariff(parsed.prices, class_nodes, shared, parsed.site.time_zone),
         ladder=_ladder("published_slots", calendar.published_slots),
         slot_rule=SlotRule(
             ladder=_ladder("slots", calendar.slots),
@@ -449,8 +480,12 @@ def _policies_of_classes(
 
 
 def _tariff(
-    prices: PricesTable, class_nodes: Mapping[str, int], shared: Mapping[str, SharedClassRule]
-) -> FlatTariff:
+    prices: PricesTable,
+    class_nodes: Mapping[str, int],
+    shared: Mapping[str, SharedClassRule],
+    time_zone: str,
+) -> Tariff:
+    known = ", ".join(class_nodes)
     for name in prices.classes:
         if name in shared:
             with at_key("prices", "classes", name):
@@ -460,9 +495,35 @@ def _tariff(
                 )
         if name not in class_nodes:
             with at_key("prices", "classes", name):
-                known = ", ".join(class_nodes)
                 raise InputError(f"the site has no class {name[:60]!r}", hint=f"it has: {known}")
-    return FlatTariff(prices.millicredits_per_node_hour, prices.classes)
+    base = FlatTariff(prices.millicredits_per_node_hour, prices.classes)
+    if not prices.periods:
+        return base
+    periods = []
+    for number, each in enumerate(prices.periods):
+        with at_key("prices", "periods", number, "class"):
+            if each.class_name and each.class_name not in class_nodes:
+                unknown = each.class_name[:60]
+                raise InputError(f"the site has no class {unknown!r}", hint=f"it has: {known}")
+        with at_key("prices", "periods", number):
+            periods.append(
+                PricePeriod(
+                    millicredits_per_node_hour=each.millicredits_per_node_hour,
+                    resource_class=each.class_name,
+                    days=EVERY_DAY if each.days is None else frozenset(map(_DAYS.index, each.days)),
+                    from_minute=_minute_of_day(each.from_time),
+                    to_minute=_minute_of_day(each.to_time),
+                )
+            )
+    with at_key("prices", "periods"):
+        return PeriodTariff(base, periods, find_zone(time_zone))
+
+
+def _minute_of_day(text: str) -> int:
+    found = _TIME_OF_DAY.fullmatch(text)
+    if found is None:
+        raise InputError(f"{text[:40]!r} is no time of day", hint="write 00:00 to 24:00")
+    return DAY_MINUTES if found[1] is None else int(found[1]) * 60 + int(found[2])
 
 
 def _check_slurm_names(names: list[str], nodes: int) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from gridtravel.agents.journal.events import AgentEvent, HeldJobKept, TripRegistered
 from gridtravel.agents.ports.access import account_of, came_through, require_login
 from gridtravel.agents.ports.submissions import refuse_shared, refuse_with_hold
+from gridtravel.agents.quote_desk import QUOTES_MAX
+from gridtravel.gridcore.booking.quotes import Quote
 from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
@@ -80,7 +82,7 @@ class CalendarEndpoint:
         accounts = dict.fromkeys(each.account for each in asked)
         availabilities = {account: core.availability(now, account) for account in accounts}
         is_admin = self._caller.role is Role.ADMIN
-        return [
+        answers = [
             refuse_shared(core, each)
             or inquire_within_limits(
                 core.calendar,
@@ -92,6 +94,7 @@ class CalendarEndpoint:
             )
             for each in asked
         ]
+        return self._quoted(asked, answers, now)
 
     async def reserve(
         self, request: ReservationRequest, *, ttl_s: int, job: HeldJob | None = None
@@ -157,6 +160,9 @@ class CalendarEndpoint:
         asked = self._mine(request, has_account=request.account == old.request.account)
         if asked.trip is not None:
             core.neighbours.check(asked.trip.acceptors, now)
+        quote = self._quote_of(asked, old.owner)
+        if isinstance(quote, Decline):
+            return quote
         answer, events = decide_amend_within_limits(
             core.calendar,
             core.parts.limits,
@@ -165,6 +171,7 @@ class CalendarEndpoint:
             by,
             now,
             availability=core.availability(now, asked.account),
+            quote=quote,
         )
         if events and isinstance(answer, Reservation):
             poor = core.cashier.hold(answer, now)
@@ -205,6 +212,9 @@ class CalendarEndpoint:
                 return named
             registering = named
         contact = core.parts.port_pool.pick(core.calendar.unordered_live()) if asked.trip else ""
+        quote = self._quote_of(asked, owner)
+        if isinstance(quote, Decline):
+            return quote
         answer, events = decide_reserve_within_limits(
             core.calendar,
             core.parts.limits,
@@ -214,6 +224,7 @@ class CalendarEndpoint:
             now,
             availability=core.availability(now, asked.account),
             contact=contact,
+            quote=quote,
         )
         if is_dry_run:
             return answer
@@ -234,6 +245,36 @@ class CalendarEndpoint:
             return poor
         await core.record((*registering, *events, *with_job) if events else ()).durable()
         return core.shown(answer)
+
+    def _quoted(
+        self,
+        asked: Sequence[ReservationRequest],
+        answers: Sequence[Availability | Decline],
+        now: Instant,
+    ) -> list[Availability | Decline]:
+        """The answers as this caller gets them. A manager gets no quotes: what it offers is made of
+        many offers, and it asks more often than it books.
+        """
+        if self._caller.role is Role.MANAGER:
+            return list(answers)
+        desk, left = self._core.quote_desk, QUOTES_MAX
+        told: list[Availability | Decline] = []
+        for request, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, Availability):
+                owner = self._owner(request)
+                told.append(desk.quoted(request, owner, answer, now, quotes_max=left))
+                left = max(0, left - len(answer.offers))
+            else:
+                told.append(answer)
+        return told
+
+    def _quote_of(self, request: ReservationRequest, owner: str) -> Quote | Decline | None:
+        """What came with a request; a request that is said again is answered as before, whatever
+        has become of its quote.
+        """
+        if self._core.calendar.find_request(owner, request.request_id) is not None:
+            return None
+        return self._core.quote_desk.read(request.quote)
 
     def _own_job(self, job: HeldJob) -> HeldJob:
         """The job that comes with a hold, on an account that the caller may charge."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gridtravel.gridcore.booking.reservations import (
     Decline,
     DeclineRule,
+    PassingTerms,
     Reservation,
     ReservationRequest,
     ReservationState,
@@ -88,7 +89,10 @@ def refuse_price(core: AgentCore, spec: JobSpec, millicredits: int) -> Decline |
     if budget is None or millicredits <= budget or not core.cashier.collects:
         return None
     told = f"it may cost {millicredits} millicredits, its budget is {budget}"
-    return _said_by(core, Decline(rule=DeclineRule.BUDGET, message=told))
+    passing: tuple[PassingTerms, ...] = ()
+    if spec.deadline is not None:
+        passing = (PassingTerms(deadline=spec.deadline, budget_millicredits=millicredits),)
+    return _said_by(core, Decline(rule=DeclineRule.BUDGET, message=told, passing=passing))
 
 
 def refuse_inside(spec: JobSpec, reservation: Reservation) -> Decline | None:

@@ -86,6 +86,15 @@ class Tariff(Protocol):
         """Price of one node of ``resource_class`` from ``start`` for ``duration_s`` seconds."""
         ...
 
+    @property
+    def price_step_s(self) -> int:
+        """With the start the price changes at multiples of this alone; 0: never."""
+        ...
+
+    def highest_millicredits_per_node_hour(self, resource_class: str) -> int:
+        """No hour of a node of ``resource_class`` costs more, whenever it is."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FlatTariff:
@@ -102,5 +111,13 @@ class FlatTariff:
     def unit_price_millicredits(self, resource_class: str, start: Instant, duration_s: int) -> int:
         """See ``Tariff``."""
         del start
-        rate = self.classes.get(resource_class, self.millicredits_per_node_hour)
-        return -(-rate * duration_s // 3600)
+        return -(-self.highest_millicredits_per_node_hour(resource_class) * duration_s // 3600)
+
+    @property
+    def price_step_s(self) -> int:
+        """See ``Tariff``."""
+        return 0
+
+    def highest_millicredits_per_node_hour(self, resource_class: str) -> int:
+        """See ``Tariff``."""
+        return self.classes.get(resource_class, self.millicredits_per_node_hour)

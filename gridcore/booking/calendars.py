@@ -24,6 +24,7 @@ from gridtravel.gridcore.booking.calendar_events import (
     ReservationMoved,
 )
 from gridtravel.gridcore.booking.calendar_rules import CHANGES_MAX
+from gridtravel.gridcore.booking.quotes import GIVES_NONE, refuse_quote
 from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
@@ -39,6 +40,7 @@ from gridtravel.gridcore.timing.instants import Instant, Interval
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gridtravel.gridcore.booking.quotes import Quote
     from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 
 
@@ -73,24 +75,31 @@ class Calendar(CalendarBook):
         *,
         availability: Mapping[str, AvailabilityProfile] | None = None,
         contact: str = "",
+        quote: Quote | None = None,
     ) -> tuple[Reservation | Decline, tuple[CalendarEvent, ...]]:
         """Phase one: the earliest start that fits, as many nodes as fit there; or a refusal.
 
         ``ttl_s`` is the lifetime asked for, clamped to the rules; ``None`` commits at once, for a
         caller who has nobody else to wait for (the site's own user-settable reservation). The same
         request again gives what it booked, as that is now. ``NotFoundError`` or
-        ``NotAuthorisedError`` when it would replace what ``owner`` does not have.
+        ``NotAuthorisedError`` when it would replace what ``owner`` does not have. ``quote``: what
+        came with the request, known to be this site's word.
         """
         known = self._known_request(request, owner)
         if known is not None:
             return known, ()
-        refusal = self._refuse_replacing(request, owner) or self._refuse_leg(request, ttl_s, now)
+        refusal = (
+            self._refuse_replacing(request, owner)
+            or self._refuse_leg(request, ttl_s, now)
+            or self._refuse_quote(quote, request, owner, now)
+        )
         if refusal is not None:
             return refusal, ()
+        request = replace(request, quote="")
         lead_s = 0 if ttl_s is None else self.rules.lead_s
         searched = self._availability_for(request.replaces, availability, now)
-        found = fitting.find(self, request, now, searched, lead_s=lead_s)
-        found = self._within_old(found, request.replaces, request, now, lead_s)
+        found = fitting.find(self, request, now, searched, lead_s=lead_s, quote=quote)
+        found = self._within_old(found, request.replaces, request, now, lead_s, quote)
         if isinstance(found, Decline):
             return found, ()
         offer = found.offers[0]
@@ -190,9 +199,11 @@ class Calendar(CalendarBook):
         now: Instant,
         *,
         availability: Mapping[str, AvailabilityProfile] | None = None,
+        quote: Quote | None = None,
     ) -> tuple[Reservation | Decline, tuple[CalendarEvent, ...]]:
         """A new window or size in one step: the old stays unless the new is granted (make before
-        break). Of a running reservation only the end and the size can change.
+        break). Of a running reservation only the end and the size can change. ``quote``: see
+        ``decide_reserve``.
         """
         reservation = self.get(reservation_id, by)
         if request.replaces is not None:
@@ -205,14 +216,17 @@ class Calendar(CalendarBook):
             refusal = self._refuse_state(reservation, "amend", "its time is over")
         if refusal is None and request.trip != reservation.request.trip:
             refusal = self._refuse_state(reservation, "amend", "a leg stays a leg of its trip")
+        if refusal is None:
+            refusal = self._refuse_quote(quote, request, reservation.owner, now)
         if refusal is not None:
             return refusal, ()
+        request = replace(request, quote="")
         searched = self._availability_for(reservation_id, availability, now)
         if reservation.start <= now:
-            found = fitting.find_running(self, request, now, searched, reservation)
+            found = fitting.find_running(self, request, now, searched, reservation, quote=quote)
         else:
-            found = fitting.find(self, request, now, searched, lead_s=0)
-        found = self._within_old(found, reservation_id, request, now, 0)
+            found = fitting.find(self, request, now, searched, lead_s=0, quote=quote)
+        found = self._within_old(found, reservation_id, request, now, 0, quote)
         if isinstance(found, Decline):
             return found, ()
         offer = found.offers[0]
@@ -260,6 +274,7 @@ class Calendar(CalendarBook):
         request: ReservationRequest,
         now: Instant,
         lead_s: int,
+        quote: Quote | None = None,
     ) -> Availability | Decline:
         """What was found; where nothing was, what the request leaves of the entry that it is to
         change, which needs no room.
@@ -267,7 +282,7 @@ class Calendar(CalendarBook):
         if old_id is None or isinstance(found, Availability):
             return found
         old = self.reservations[old_id]
-        return fitting.find_within(self, request, now, old, lead_s=lead_s) or found
+        return fitting.find_within(self, request, now, old, lead_s=lead_s, quote=quote) or found
 
     def _known_request(
         self, request: ReservationRequest, owner: str, amended_id: str | None = None
@@ -295,6 +310,19 @@ class Calendar(CalendarBook):
             " ask with a new id"
         )
         return Decline(rule=DeclineRule.FINISHED, message=message, site=self.site)
+
+    def _refuse_quote(
+        self, quote: Quote | None, request: ReservationRequest, owner: str, now: Instant
+    ) -> Decline | None:
+        """A quote that is for something else is no reason to take another price in silence; nor is
+        one that nobody here has read.
+        """
+        if quote is None and not request.quote:
+            return None
+        why = GIVES_NONE
+        if quote is not None:
+            why = quote.why_not(request, site=self.site, owner=owner, now=now)
+        return refuse_quote(self.site, why) if why else None
 
     def _refuse_replacing(self, request: ReservationRequest, by: str | None) -> Decline | None:
         if request.replaces is None:

@@ -23,10 +23,11 @@ from gridtravel.gridcore.booking.reservations import (
 from gridtravel.gridcore.timing.instants import Instant, Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from gridtravel.gridcore.booking.calendar_book import CalendarBook
     from gridtravel.gridcore.booking.calendar_rules import ResourceClass
+    from gridtravel.gridcore.booking.quotes import Quote
     from gridtravel.gridcore.capacity.profile import AvailabilityProfile
 
 
@@ -37,25 +38,32 @@ def find(
     availability: Mapping[str, AvailabilityProfile],
     *,
     lead_s: int,
+    quote: Quote | None = None,
 ) -> Availability | Decline:
     """All starts for ``request`` in ``availability``, or a ``Decline``.
 
-    ``lead_s``: nothing may start sooner than ``now + lead_s``.
+    ``lead_s``: nothing may start sooner than ``now + lead_s``. ``quote``: holds for the request,
+    which then has what was quoted, at that price, or nothing. ``Decline.earliest`` is without it.
     """
-    classes = _fitting_classes(book, request)
+    asked = request
+    classes = _fitting_classes(book, request, quote)
+    if quote is not None:
+        request = quote.narrowed(request)
     soonest = max(request.earliest_start, now + lead_s)
     horizon = now + book.rules.horizon_s
     latest_end = min(request.latest_end, horizon)
-    offers = _offers(book, classes, request, soonest, latest_end, availability, request.nodes_min)
+    offers = _offers(
+        book, classes, request, soonest, latest_end, availability, request.nodes_min, quote
+    )
     affordable = _within_budget(offers, request)
     if affordable:
         return _bounded(book, affordable, latest_end - request.duration_s + 1)
     rule, message = _shortage(book, classes, request, now, lead_s, offers)
-    smaller = _offers(book, classes, request, soonest, latest_end, availability, nodes_min=1)
+    smaller = _offers(book, classes, request, soonest, latest_end, availability, 1, quote)
     return Decline(
         rule=rule,
         message=f"{book.site}: {message}",
-        earliest=_earliest(book, classes, request, soonest, horizon, availability),
+        earliest=_earliest(book, asked, now + lead_s, horizon, availability),
         nodes_now=max((_nodes_paid(offer, request) for offer in smaller), default=0),
         site=book.site,
     )
@@ -67,6 +75,8 @@ def find_running(
     now: Instant,
     availability: Mapping[str, AvailabilityProfile],
     running: Reservation,
+    *,
+    quote: Quote | None = None,
 ) -> Availability | Decline:
     """How a reservation that is running could be changed: its start and its class stay, and only
     the room from ``now`` on counts. One offer, or a ``Decline``; a ``Decline`` also
@@ -88,16 +98,14 @@ def find_running(
         return refuse(
             DeclineRule.STATE, f"the clock stepped back behind what is known; ask in {wait_s} s"
         )
-    classes = [each for each in _fitting_classes(book, request) if each.name == name]
+    classes = [each for each in _fitting_classes(book, request, quote) if each.name == name]
     is_possible = bool(classes) and end <= now + book.rules.horizon_s
     offer = Offer(
         start=start,
         start_until=start + 1,
         nodes=max(0, availability[name].min_free(now, end)) if is_possible else 0,
         resource_class=name,
-        unit_price_millicredits=book.tariff.unit_price_millicredits(
-            name, start, request.duration_s
-        ),
+        unit_price_millicredits=_unit_price(book, quote, name, start, request.duration_s),
     )
     nodes = _nodes_paid(offer, request)
     if nodes < request.nodes_min:
@@ -109,7 +117,13 @@ def find_running(
 
 
 def find_within(
-    book: CalendarBook, request: ReservationRequest, now: Instant, old: Reservation, *, lead_s: int
+    book: CalendarBook,
+    request: ReservationRequest,
+    now: Instant,
+    old: Reservation,
+    *,
+    lead_s: int,
+    quote: Quote | None = None,
 ) -> Availability | None:
     """``old`` at its start and with what ``request`` leaves it; ``None`` where that would need
     anything ``old`` does not have. One offer.
@@ -117,6 +131,8 @@ def find_within(
     Whoever only gives back needs no room: that holds also where nodes have failed since, where a
     slot has less than its threshold left, or where the site's limits became narrower.
     """
+    if quote is not None:
+        request = quote.narrowed(request)
     new = Interval(old.start, old.start + request.duration_s)
     nodes = min(old.nodes, request.nodes_max)
     is_running = old.start <= now
@@ -125,9 +141,9 @@ def find_within(
     known_since = book.free[old.resource_class].origin
     if not (is_in_window and is_in_time and new.end <= old.end and known_since <= now):
         return None
-    if all(each.name != old.resource_class for each in _fitting_classes(book, request)):
+    if all(each.name != old.resource_class for each in _fitting_classes(book, request, quote)):
         return None
-    price = book.tariff.unit_price_millicredits(old.resource_class, new.start, request.duration_s)
+    price = _unit_price(book, quote, old.resource_class, new.start, request.duration_s)
     offer = Offer(
         start=new.start,
         start_until=new.start + 1,
@@ -144,9 +160,42 @@ def find_within(
     return Availability(offers=offers, version=book.version, known_until=new.start + 1)
 
 
-def _fitting_classes(book: CalendarBook, request: ReservationRequest) -> list[ResourceClass]:
+def _fitting_classes(
+    book: CalendarBook, request: ReservationRequest, quote: Quote | None
+) -> list[ResourceClass]:
     wanted = set(request.features)
-    return [each for each in book.classes.values() if wanted <= set(each.features)]
+    return [
+        each
+        for each in book.classes.values()
+        if wanted <= set(each.features) and (quote is None or quote.resource_class == each.name)
+    ]
+
+
+def _unit_price(
+    book: CalendarBook, quote: Quote | None, name: str, start: Instant, duration_s: int
+) -> int:
+    """What a node costs: what was quoted, else by the tariff."""
+    if quote is not None:
+        return quote.unit_price_millicredits
+    return book.tariff.unit_price_millicredits(name, start, duration_s)
+
+
+def _priced(
+    book: CalendarBook, quote: Quote | None, name: str, run: tuple[Instant, Instant], length_s: int
+) -> Iterator[tuple[Instant, Instant, int]]:
+    """A run of starts, cut where the price of ``length_s`` seconds changes: ``(first, until, unit
+    price)``, the price being that of each start.
+    """
+    first, until = run
+    price = _unit_price(book, quote, name, first, length_s)
+    step_s = 0 if quote is not None else book.tariff.price_step_s
+    if step_s:
+        for edge in range(first - first % step_s + step_s, until, step_s):
+            other = book.tariff.unit_price_millicredits(name, edge, length_s)
+            if other != price:
+                yield first, edge, price
+                first, price = edge, other
+    yield first, until, price
 
 
 def _shortage(
@@ -199,25 +248,27 @@ def _offers(
     latest_end: Instant,
     availability: Mapping[str, AvailabilityProfile],
     nodes_min: int,
+    quote: Quote | None,
 ) -> list[Offer]:
-    """Every run of possible starts in every fitting class, in order of start, then price, then
-    class.
+    """Every run of possible starts at one price in every fitting class, in order of start, then
+    price, then class.
     """
-    offers = []
-    for each in classes:
-        for first, until, nodes in availability[each.name].starts(
+    offers = [
+        Offer(
+            start=first,
+            start_until=until,
+            nodes=nodes,
+            resource_class=each.name,
+            unit_price_millicredits=price,
+        )
+        for each in classes
+        for *run, nodes in availability[each.name].starts(
             request.duration_s, soonest, latest_end, nodes_min, request.nodes_max
-        ):
-            price = book.tariff.unit_price_millicredits(each.name, first, request.duration_s)
-            offers.append(
-                Offer(
-                    start=first,
-                    start_until=until,
-                    nodes=nodes,
-                    resource_class=each.name,
-                    unit_price_millicredits=price,
-                )
-            )
+        )
+        for first, until, price in _priced(
+            book, quote, each.name, (run[0], run[1]), request.duration_s
+        )
+    ]
     offers.sort(
         key=lambda offer: (
             offer.start,
@@ -261,23 +312,31 @@ def _bounded(book: CalendarBook, offers: list[Offer], known_until: Instant) -> A
 
 def _earliest(
     book: CalendarBook,
-    classes: list[ResourceClass],
     request: ReservationRequest,
     soonest: Instant,
     horizon: Instant,
     availability: Mapping[str, AvailabilityProfile],
 ) -> Instant | None:
-    """Earliest start for ``nodes_min`` nodes, never before the one asked for, whatever the window's
-    end. A class whose price then is above the budget does not count.
+    """Earliest start for ``nodes_min`` nodes that the budget pays for, never before the one asked
+    for, whatever the window's end.
     """
     found = []
-    for each in classes:
-        start = availability[each.name].earliest_fit(
-            request.nodes_min, request.duration_s, soonest, horizon
-        )
+    budget, nodes, length_s = request.budget_millicredits, request.nodes_min, request.duration_s
+    soonest = max(soonest, request.earliest_start)
+    for each in _fitting_classes(book, request, None):
+        room = availability[each.name]
+        start = room.earliest_fit(nodes, length_s, soonest, horizon)
+        if start is not None and budget is not None:
+            runs = room.starts(length_s, start, horizon, nodes, nodes)
+            start = next(
+                (
+                    first
+                    for *run, _ in runs
+                    for first, _, unit in _priced(book, None, each.name, (run[0], run[1]), length_s)
+                    if unit * nodes <= budget
+                ),
+                None,
+            )
         if start is not None:
-            unit = book.tariff.unit_price_millicredits(each.name, start, request.duration_s)
-            budget = request.budget_millicredits
-            if budget is None or unit * request.nodes_min <= budget:
-                found.append(start)
+            found.append(start)
     return min(found, default=None)

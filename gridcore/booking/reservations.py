@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 CARD_LENGTH_MAX: Final = 8_192
 """Characters of a site's card; one with a certificate of three host names has some 1,300."""
+QUOTE_LENGTH_MAX: Final = 4_096
+"""Characters of a site's quote; one has some 500."""
 HOPS_MAX: Final = 16
 """Most managers a request may come through."""
 NODES_LIMIT: Final = 10_000_000
@@ -108,6 +110,12 @@ def next_state(state: ReservationState, event: ReservationEvent) -> ReservationS
             f"cannot {event} a reservation that is {state}",
             hint="ask how it stands now, and go on from there",
         ) from None
+
+
+def check_quote_length(quote: str) -> None:
+    """Refuse a quote that nobody would read; ``InputError``."""
+    if len(quote) > QUOTE_LENGTH_MAX:
+        raise InputError(f"a quote has {len(quote)} characters, {QUOTE_LENGTH_MAX} is the most")
 
 
 def check_card_length(card: str) -> None:
@@ -270,6 +278,11 @@ class ReservationRequest:
     """Managers that it has come through, in order, each once. It never goes up past one of them
     again, so a request that is passed on cannot go round.
     """
+    quote: str = field(default="", compare=False, repr=False)
+    """Of the offer that it takes (``Offer.quote``): then the price held is that of the offer, or
+    the request is refused by the rule ``QUOTE``. Empty: the price is the tariff's at the time of
+    the request. Nobody keeps it once the price is held: an entry of a book has none.
+    """
 
     def __post_init__(self) -> None:
         check_id("request id", self.request_id)
@@ -300,6 +313,7 @@ class ReservationRequest:
             object.__setattr__(self, "features", tuple(sorted(set(self.features))))
         if self.via:
             self._check_via()
+        check_quote_length(self.quote)
 
     def _check_via(self) -> None:
         if len(self.via) > HOPS_MAX or len(set(self.via)) < len(self.via):
@@ -339,7 +353,15 @@ class Offer:
     nodes: int
     resource_class: str
     unit_price_millicredits: int
-    """For one node over the whole duration asked for."""
+    """For one node over the whole duration asked for, the same for each start."""
+    quote: str = field(default="", repr=False)
+    """The site's signed word that it keeps to this price, for the request that brings it
+    (``ReservationRequest.quote``); empty: it gives none.
+    """
+    quote_expires_at: Instant | None = None
+    """First second, on the site's clock, at which the quote no longer holds; ``None``: there is
+    none.
+    """
 
     def price_millicredits(self, nodes: int) -> int:
         """Charge for ``nodes`` nodes over the whole duration."""
@@ -370,6 +392,8 @@ class DeclineRule(enum.StrEnum):
     BEYOND_HORIZON = "beyond-horizon"
     WINDOW_PAST = "window-past"
     BUDGET = "budget"
+    QUOTE = "quote"
+    """The quote that came with the request does not hold for it: ask again what it costs."""
     DEADLINE = "deadline"
     """It is past, or cannot be kept beside what is promised already."""
     ACCOUNT = "account"
@@ -392,12 +416,13 @@ class DeclineRule(enum.StrEnum):
 
     @property
     def may_pass(self) -> bool:
-        """True when the same request may be granted a moment later: room comes and goes, and a site
-        begins again. Every other rule refuses it again.
+        """True when the same request may be granted a moment later: room comes and goes, a site
+        begins again, and whoever asks again has a new quote. Every other rule refuses it again.
         """
         return self in (
             DeclineRule.NO_ROOM,
             DeclineRule.CHANGED,
+            DeclineRule.QUOTE,
             DeclineRule.TRADE,
             DeclineRule.SUSPENDED,
         )

@@ -47,7 +47,7 @@ def summarise(
         classes=classes,
         millicredits_per_node_hour=max(
             (
-                book.tariff.unit_price_millicredits(each.name, now, 3600)
+                book.tariff.highest_millicredits_per_node_hour(each.name)
                 for each in book.classes.values()
             ),
             default=0,

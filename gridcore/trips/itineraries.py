@@ -110,6 +110,10 @@ class Leg:
     interval: Interval
     transport: Transport
     price_millicredits: int = 0
+    price_holds_until: Instant | None = None
+    """While it is only planned: first second, on the site's clock, at which the site no longer
+    keeps to the price; ``None``: it has not said that it keeps to it.
+    """
     state: LegState = LegState.PLANNED
     reservation_id: str | None = None
     """As the site named it; ``None`` while only planned."""

@@ -145,7 +145,7 @@ def _plan(
                 stage=links[-1].name, has_room=True, cheapest_millicredits=cheapest.rank[0]
             )
         last = paid
-    return _read_back(links, rooms, reached, last)
+    return _read_back(links, availability, rooms, reached, last)
 
 
 def _room(
@@ -212,6 +212,7 @@ def _both(before: Sequence[_Step], room: Sequence[_Step]) -> list[_Step]:
 
 def _read_back(
     links: Sequence[ChainLink],
+    availability: Mapping[tuple[str, str], Availability],
     rooms: Sequence[Sequence[_Step]],
     reached: Sequence[Sequence[_Step]],
     last: _Step,
@@ -224,13 +225,23 @@ def _read_back(
         own, preference, price = next(
             step.rank for step in rooms[position] if step.start <= start < step.until
         )
+        machine = link.machines[preference]
+        offer = next(
+            each
+            for each in availability[link.name, machine].offers
+            if each.start <= start < each.start_until
+            and each.nodes >= link.nodes
+            and each.price_millicredits(link.nodes) == price
+        )
         legs.append(
             PlannedLeg(
                 name=link.name,
-                machine=link.machines[preference],
+                machine=machine,
                 nodes=link.nodes,
                 start=start,
                 price_millicredits=price,
+                quote=offer.quote,
+                quote_expires_at=offer.quote_expires_at,
             )
         )
         if position == 0:

@@ -14,7 +14,7 @@ anything was asked, for a search that tries one division after the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gridtravel.gridcore.timing.instants import Instant
@@ -45,6 +45,9 @@ class PlannedLeg:
     nodes: int
     start: Instant
     price_millicredits: int
+    quote: str = field(default="", compare=False, repr=False)
+    """Of the offer it rests on (``Offer.quote``)."""
+    quote_expires_at: Instant | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,6 +301,8 @@ def _distribute(
             nodes=nodes[share.name],
             start=start,
             price_millicredits=offers[share.name].price_millicredits(nodes[share.name]),
+            quote=offers[share.name].quote,
+            quote_expires_at=offers[share.name].quote_expires_at,
         )
         for share in shares
     )

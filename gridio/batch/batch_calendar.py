@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+from gridtravel.gridcore.booking.quotes import GIVES_NONE, refuse_quote
 from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
@@ -161,6 +162,8 @@ class BatchCalendar:
 
     async def _reserve(self, request: ReservationRequest, ttl_s: int) -> Reservation | Decline:
         refusal = self._cannot_replace(request)
+        if refusal is None and request.quote:
+            refusal = refuse_quote(self._site, GIVES_NONE)
         if refusal is not None:
             return refusal
         name = reservation_name(request.request_id)
@@ -257,6 +260,8 @@ class BatchCalendar:
         """Set another reservation, then delete the old one: both need room for a moment. The files
         move along; a job that was submitted into the old one would be deleted with it.
         """
+        if request.quote:
+            return refuse_quote(self._site, GIVES_NONE)
         old = name_of(self._site, reservation_id, prefix=RESERVATION_PREFIX)
         new = reservation_name(request.request_id)
         if new == old:

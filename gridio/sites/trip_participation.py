@@ -282,7 +282,7 @@ class TripParticipant:
             await self._clock.sleep_until(self._clock.now_precise() + RETRY_FIRST_S)
         trip, until = _trip(leg), _late(leg)
 
-        async def find_out(question: str, settle_from: Instant = 0) -> Outcome | None:
+        async def find_out(question: str, settle_from: Instant) -> Outcome | None:
             return await self._find_out(
                 trip,
                 question,
@@ -293,7 +293,7 @@ class TripParticipant:
                 pause_max_s=BEGIN_RETRY_MAX_S,
             )
 
-        outcome = await find_out(trip.cancellation)
+        outcome = await find_out(trip.cancellation, trip.starts_at - CHECK_BEFORE_S)
         if outcome is Outcome.COMMIT:
             if self._is_still(leg):
                 await self._release(reservation_id, "the trip was cancelled")

@@ -19,8 +19,6 @@ nobody has certificates.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -54,6 +52,7 @@ from gridtravel.gridio.trust.identity import (
     subject_of,
     utc_text,
 )
+from gridtravel.gridio.trust.signed_parts import part_bytes, part_text, signed_bytes
 
 FORM: Final = "card1"
 DOMAIN: Final = b"gridtravel site card 1"
@@ -65,7 +64,6 @@ ENDPOINT_LENGTH_MAX: Final = 300
 _ENDPOINT: Final = re.compile(
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>[0-9]{1,5})"
 )
-_PART: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +138,8 @@ def issue_card(credential: Credential, endpoint: str, now: Instant) -> str:
     statement = json.dumps({"endpoint": endpoint, "issued_at": now, "site": holder.name}).encode()
     der = certificate.public_bytes(serialization.Encoding.DER)
     key = key_from_pem(credential.key_pem)
-    signature = key.sign(_signed(statement, der), ec.ECDSA(hashes.SHA256()))
-    card = ".".join([FORM, *(_text(part) for part in (statement, der, signature))])
+    signature = key.sign(signed_bytes(DOMAIN, statement, der), ec.ECDSA(hashes.SHA256()))
+    card = ".".join([FORM, *(part_text(part) for part in (statement, der, signature))])
     if len(card) > CARD_LENGTH_MAX:
         raise InputError(
             f"the card of {holder.name} would have {len(card)} characters, {CARD_LENGTH_MAX} is"
@@ -171,7 +169,7 @@ class CertifiedCards:
         parts = card.split(".")
         if len(parts) != 4 or parts[0] != FORM:
             _refuse("it has not the form of a card")
-        statement, der, signature = (_bytes(part) for part in parts[1:])
+        statement, der, signature = (_part(part) for part in parts[1:])
         try:
             certificate = read_certificate(der)
             subject = subject_of(der)
@@ -184,7 +182,7 @@ class CertifiedCards:
         if not isinstance(key, ec.EllipticCurvePublicKey):
             _refuse("its certificate has a key of a kind that this grid does not use")
         try:
-            key.verify(signature, _signed(statement, der), ec.ECDSA(hashes.SHA256()))
+            key.verify(signature, signed_bytes(DOMAIN, statement, der), ec.ECDSA(hashes.SHA256()))
         except InvalidSignature:
             _refuse(f"it is not signed by {subject}")
         said = _statement(statement, end_of(certificate))
@@ -217,20 +215,20 @@ class SharedKeyCards:
         statement = json.dumps(words).encode()
         until = str(card.not_after).encode()
         signature = self._signature(statement, until)
-        return ".".join([FORM, *(_text(part) for part in (statement, until, signature))])
+        return ".".join([FORM, *(part_text(part) for part in (statement, until, signature))])
 
     def verify(self, card: str, site: str) -> SiteCard:
         """See ``CardVerifier``."""
         parts = _bounded(card, site).split(".")
         if len(parts) != 4 or parts[0] != FORM:
             _refuse("it has not the form of a card")
-        statement, until, signature = (_bytes(part) for part in parts[1:])
+        statement, until, signature = (_part(part) for part in parts[1:])
         if not hmac.compare_digest(signature, self._signature(statement, until)):
             _refuse("it is not signed in this grid")
         return _of(_statement(statement, int(until)), site)
 
     def _signature(self, statement: bytes, until: bytes) -> bytes:
-        return hmac.digest(self._secret, _signed(statement, until), hashlib.sha256)
+        return hmac.digest(self._secret, signed_bytes(DOMAIN, statement, until), hashlib.sha256)
 
 
 # -- inside ----------------------------------------------------------------------------------------
@@ -265,25 +263,11 @@ def _statement(statement: bytes, not_after: Instant) -> SiteCard:
     _refuse("its statement says something else")
 
 
-def _signed(statement: bytes, under: bytes) -> bytes:
-    """What is signed; the lengths keep one pair of parts from being read as another."""
-    lengths = (len(part).to_bytes(4, "big") for part in (DOMAIN, statement, under))
-    return b"".join(
-        length + part for length, part in zip(lengths, (DOMAIN, statement, under), strict=True)
-    )
-
-
-def _text(part: bytes) -> str:
-    return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
-
-
-def _bytes(part: str) -> bytes:
-    if not _PART.fullmatch(part):
+def _part(text: str) -> bytes:
+    found = part_bytes(text)
+    if found is None:
         _refuse("it has not the form of a card")
-    try:
-        return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
-    except (binascii.Error, ValueError) as fault:
-        raise InputError("a card does not hold: it has not the form of a card") from fault
+    return found
 
 
 def _refuse(why: str) -> NoReturn:

@@ -100,7 +100,7 @@ class LegContact(_message.Message):
     def __init__(self, leg: _Optional[str] = ..., contact: _Optional[str] = ...) -> None: ...
 
 class ReservationRequest(_message.Message):
-    __slots__ = ("request_id", "account", "nodes_min", "nodes_max", "duration_s", "earliest_start", "latest_end", "features", "budget_millicredits", "start_may_advance", "notify_email", "trip", "replaces", "beneficiary", "via")
+    __slots__ = ("request_id", "account", "nodes_min", "nodes_max", "duration_s", "earliest_start", "latest_end", "features", "budget_millicredits", "start_may_advance", "notify_email", "trip", "replaces", "beneficiary", "via", "quote")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
     NODES_MIN_FIELD_NUMBER: _ClassVar[int]
@@ -116,6 +116,7 @@ class ReservationRequest(_message.Message):
     REPLACES_FIELD_NUMBER: _ClassVar[int]
     BENEFICIARY_FIELD_NUMBER: _ClassVar[int]
     VIA_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     account: str
     nodes_min: int
@@ -131,7 +132,8 @@ class ReservationRequest(_message.Message):
     replaces: str
     beneficiary: str
     via: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request_id: _Optional[str] = ..., account: _Optional[str] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., duration_s: _Optional[int] = ..., earliest_start: _Optional[int] = ..., latest_end: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., budget_millicredits: _Optional[int] = ..., start_may_advance: _Optional[bool] = ..., notify_email: _Optional[str] = ..., trip: _Optional[_Union[TripRef, _Mapping]] = ..., replaces: _Optional[str] = ..., beneficiary: _Optional[str] = ..., via: _Optional[_Iterable[str]] = ...) -> None: ...
+    quote: str
+    def __init__(self, request_id: _Optional[str] = ..., account: _Optional[str] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., duration_s: _Optional[int] = ..., earliest_start: _Optional[int] = ..., latest_end: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., budget_millicredits: _Optional[int] = ..., start_may_advance: _Optional[bool] = ..., notify_email: _Optional[str] = ..., trip: _Optional[_Union[TripRef, _Mapping]] = ..., replaces: _Optional[str] = ..., beneficiary: _Optional[str] = ..., via: _Optional[_Iterable[str]] = ..., quote: _Optional[str] = ...) -> None: ...
 
 class CalendarVersion(_message.Message):
     __slots__ = ("epoch", "number")
@@ -142,18 +144,22 @@ class CalendarVersion(_message.Message):
     def __init__(self, epoch: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Offer(_message.Message):
-    __slots__ = ("start", "start_until", "nodes", "resource_class", "unit_price_millicredits")
+    __slots__ = ("start", "start_until", "nodes", "resource_class", "unit_price_millicredits", "quote", "quote_expires_at")
     START_FIELD_NUMBER: _ClassVar[int]
     START_UNTIL_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_CLASS_FIELD_NUMBER: _ClassVar[int]
     UNIT_PRICE_MILLICREDITS_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     start: int
     start_until: int
     nodes: int
     resource_class: str
     unit_price_millicredits: int
-    def __init__(self, start: _Optional[int] = ..., start_until: _Optional[int] = ..., nodes: _Optional[int] = ..., resource_class: _Optional[str] = ..., unit_price_millicredits: _Optional[int] = ...) -> None: ...
+    quote: str
+    quote_expires_at: int
+    def __init__(self, start: _Optional[int] = ..., start_until: _Optional[int] = ..., nodes: _Optional[int] = ..., resource_class: _Optional[str] = ..., unit_price_millicredits: _Optional[int] = ..., quote: _Optional[str] = ..., quote_expires_at: _Optional[int] = ...) -> None: ...
 
 class Availability(_message.Message):
     __slots__ = ("offers", "version", "known_until")

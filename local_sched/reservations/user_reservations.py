@@ -32,6 +32,7 @@ from typing import Final
 
 from gridtravel.gridcore.booking.calendar_events import CalendarEvent
 from gridtravel.gridcore.booking.calendars import Calendar
+from gridtravel.gridcore.booking.quotes import Quote
 from gridtravel.gridcore.booking.reservations import (
     Availability,
     Decline,
@@ -278,6 +279,7 @@ def decide_reserve_within_limits(
     *,
     availability: Mapping[str, AvailabilityProfile],
     contact: str = "",
+    quote: Quote | None = None,
 ) -> tuple[Reservation | Decline, tuple[CalendarEvent, ...]]:
     """``Calendar.decide_reserve`` under all limits. ``availability``: what the queue leaves.
 
@@ -286,13 +288,13 @@ def decide_reserve_within_limits(
     known = calendar.find_request(owner, request.request_id)
     if known is not None:
         return calendar.decide_reserve(
-            request, owner, ttl_s, now, availability=availability, contact=contact
+            request, owner, ttl_s, now, availability=availability, contact=contact, quote=quote
         )
     limited = limited_availability(calendar, limits, request, now, availability, request.replaces)
     if isinstance(limited, Decline):
         return limited, ()
     answer, events = calendar.decide_reserve(
-        request, owner, ttl_s, now, availability=limited, contact=contact
+        request, owner, ttl_s, now, availability=limited, contact=contact, quote=quote
     )
     if isinstance(answer, Decline) and answer.rule is DeclineRule.NO_ROOM:
         return _name_window_rule(calendar, limits, request, answer, now, availability), ()
@@ -308,6 +310,7 @@ def decide_amend_within_limits(
     now: Instant,
     *,
     availability: Mapping[str, AvailabilityProfile],
+    quote: Quote | None = None,
 ) -> tuple[Reservation | Decline, tuple[CalendarEvent, ...]]:
     """``Calendar.decide_amend`` under all limits, with what is amended left out of the sums.
 
@@ -319,7 +322,9 @@ def decide_amend_within_limits(
     limited = limited_availability(calendar, limits, request, now, availability, reservation_id)
     if isinstance(limited, Decline):
         return limited, ()
-    answer, events = calendar.decide_amend(reservation_id, request, by, now, availability=limited)
+    answer, events = calendar.decide_amend(
+        reservation_id, request, by, now, availability=limited, quote=quote
+    )
     if isinstance(answer, Decline) and answer.rule is DeclineRule.NO_ROOM:
         as_replacement = replace(request, replaces=reservation_id)
         return _name_window_rule(calendar, limits, as_replacement, answer, now, availability), ()

@@ -203,7 +203,9 @@ def _excuse(world: CheckedWorld, books: TripBooks, undone_s: float | None) -> st
     laptop, began to undo it.
 
     The newest attempt that any leg was kept with is what was decided. Its other legs are lost, or
-    are still as an earlier attempt had them (``stale``), or that left them out.
+    are still as an earlier attempt had them (``stale``), or that left them out. Each needs a reason
+    of its own; that of a stage whose job failed without starting is the one before it
+    (docs/protocol.md, section 6).
     """
     if books.stages and undone_s is not None and _had_begun(books):
         return "cancelled when a stage had begun"
@@ -224,7 +226,8 @@ def _excuse(world: CheckedWorld, books: TripBooks, undone_s: float | None) -> st
     wanted = len(books.honest_stages()) if books.stages else len(books.expected(newest))
     if len(lost) + len(kept) - len(stale) != wanted:
         return ""
-    if books.stages and lost_by_failure(lost):
+    let_go = [each for each in lost if books.stages and lost_by_failure([each])]
+    if let_go and len(let_go) == len(lost):
         return "a stage failed, and those behind it were let go"
     cancelled = [each for each in lost if ended_by(each[1], undone_s)]
     if cancelled:
@@ -237,11 +240,14 @@ def _excuse(world: CheckedWorld, books: TripBooks, undone_s: float | None) -> st
             if not all(_unheard(world, site, each) for site, each in kept):
                 return ""
         olds = [stale.get((site.name, trip_of(each).leg)) for site, each in lost]
-        is_helpless = all(_why_lost(world, *leg, old) for leg, old in zip(lost, olds, strict=True))
+        is_helpless = all(
+            leg in let_go or _why_lost(world, *leg, old)
+            for leg, old in zip(lost, olds, strict=True)
+        )
         return excuse if is_helpless else ""
     for site, each in lost:
         old = stale.get((site.name, trip_of(each).leg))
-        if not _why_lost(world, site, each, old):
+        if (site, each) not in let_go and not _why_lost(world, site, each, old):
             return ""
     left_out = [
         (site, each)
@@ -251,6 +257,8 @@ def _excuse(world: CheckedWorld, books: TripBooks, undone_s: float | None) -> st
     if left_out:
         is_unheard = all(_unheard(world, site, each) for site, each in left_out)
         return "left out and out of reach" if is_unheard else ""
+    if let_go:
+        return "no majority until a stage's start, and those behind it were let go"
     return "no majority until its start"
 
 

@@ -16,6 +16,7 @@ from gridtravel.gridcore.number_text import is_count
 from gridtravel.gridio.cli_frame import JsonOption, command_line
 from gridtravel.gridio.terminal.text import print_json, say
 from gridtravel.simulator.cli.decide_cli import decide
+from gridtravel.simulator.cli.market_cli import economy
 from gridtravel.simulator.cli.search_cli import compare_search
 from gridtravel.simulator.cli.torture_cli import crashes, torture
 from gridtravel.simulator.cli.tree_cli import tree
@@ -33,6 +34,7 @@ app = command_line(
 )
 app.command()(decide)
 app.command()(study)
+app.command()(economy)
 app.command()(torture)
 app.command()(crashes)
 app.command()(kills)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,23 @@ async def test_earliest_in_the_window(world: BatchWorld) -> None:
     end = busy.end + HOUR_S
     found = await world.held("r1", earliest_start=busy.start, latest_end=end)
     assert found.start == busy.end
+
+
+async def test_quotes_are_neither_given_nor_taken(
+    world: BatchWorld, engine: FakeGridEngine
+) -> None:
+    """Nobody there could sign one; one that comes is refused and nothing set."""
+    before = engine.names()
+    wish = world.request("q", nodes_min=1, nodes_max=1)
+    (offered,) = await world.connection.calendar.inquire([wish])
+    assert isinstance(offered, Availability)
+    assert {each.quote for each in offered.offers} == {""}
+    refused = await world.connection.calendar.reserve(
+        replace(wish, quote="quote1.e30.e30"), ttl_s=9
+    )
+    assert isinstance(refused, Decline)
+    assert refused.rule is DeclineRule.QUOTE
+    assert engine.names() == before
 
 
 async def test_what_somebody_took_away(world: BatchWorld, engine: FakeGridEngine) -> None:

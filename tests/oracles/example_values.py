@@ -92,6 +92,7 @@ REQUEST: Final = ReservationRequest(
     replaces="alpha.6",
     beneficiary="/O=grid/OU=users/CN=ada",
     via=("north", "world"),
+    quote="quote1.e30.c2lnbmVk",
 )
 LEAST_REQUEST: Final = ReservationRequest(
     request_id="r",

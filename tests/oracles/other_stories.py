@@ -12,19 +12,27 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import MagicMock
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from gridtravel.gridcore.booking.reservations import PassingTerms
 from gridtravel.gridcore.jobs.job import JobState
 from gridtravel.gridcore.trips.itineraries import Itinerary, TripState
 from gridtravel.gurd.cli import app as gurd_app
 from gridtravel.simulator.cli.main import app as gurlab_app
 from gridtravel.simulator.grid import exhaustive
 from gridtravel.simulator.kernel.event_log import Violation
+from gridtravel.simulator.market import report as market_report
+from gridtravel.simulator.market import run as market_run
+from gridtravel.simulator.market import sites as market_sites
+from gridtravel.simulator.market.buyer import Ask, Purchase
+from gridtravel.simulator.market.orders import Order
 from gridtravel.simulator.processes import kills
 from gridtravel.travel_agent.cli.main import app as gur_app
+from gridtravel.travel_agent.demo import grid as demo_grid
 from gridtravel.travel_agent.demo import run
 from gridtravel.travel_agent.demo.coupled.reference import Verdict
 from gridtravel.travel_agent.demo.trip import Outcome
@@ -131,6 +139,36 @@ def tell_of_real_processes(transcript: Transcript, monkeypatch: pytest.MonkeyPat
     for outcome, fails in ((right, 0), (Outcome(), 1)):
         monkeypatch.setattr(run, "_show", _always(outcome))
         said(transcript, "gur demo", fails=fails)
+    monkeypatch.setattr(market_sites, "lay_out", lambda *_: None)
+    monkeypatch.setattr(market_report, "write_files", lambda *_: None)
+    monkeypatch.setattr(demo_grid, "kept_grid", lambda _: nullcontext(MagicMock()))
+    for faults, fails in (([], 0), (["late paid more than its budget"], 1)):
+        monkeypatch.setattr(market_run, "hold_market", _always(_market(faults)))
+        said(transcript, "gurlab economy", "--out", ".", fails=fails)
+
+
+def _market(faults: list[str]) -> market_run.Market:
+    """Of one job that the first site refuses and the second runs on the terms it offered."""
+    order = Order(
+        name="late", user="ada", at_s=1.0, estimate_s=5, runs_s=4.0, within_s=6, budget=10,
+        latest_s=60, budget_max=20,
+    )  # fmt: skip
+    passing = PassingTerms(deadline=some.NOW + 20, budget_millicredits=9_000)
+    asks = [
+        Ask(site="quay", deadline=some.NOW + 7, budget_millicredits=10_000, refusal="too late",
+            rule="deadline", passing=(passing,)),
+        Ask(site="quay", deadline=some.NOW + 21, budget_millicredits=10_000, is_offer=True,
+            job_id="1.quay", price_millicredits=5_000),
+    ]  # fmt: skip
+    done = replace(some.JOB, state=JobState.COMPLETED, exit_code=0, ended_at=some.NOW + 18)
+    return market_run.Market(
+        opened_at=float(some.NOW),
+        budgets={"ada": 90_000},
+        purchases=[Purchase(order=order, asks=asks, view=done, paid_millicredits=5_000)],
+        accounts={"quay": {":earned": 5_000, ":granted": -90_000, ":held": 0, "ada": 85_000}},
+        granted={"quay": {"ada": 90_000}},
+        faults=faults,
+    )
 
 
 def _always(value: Any) -> Any:

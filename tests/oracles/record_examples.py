@@ -272,6 +272,7 @@ TRIPS: Final[tuple[object, ...]] = (
     TripDecided(attempt=3, legs=(some.LEG, some.LEAST_LEG), acceptors=some.ACCEPTORS),
     TripDecided(attempt=1, legs=(some.LEAST_LEG,)),
     TripBooked(legs=(some.LEG,)),
+    TripBooked(legs=(replace(some.LEG, price_holds_until=some.NOW + 900),)),
     *(TripBooked(legs=(replace(some.LEG, input_by=way),)) for way in InputWay),
     *(TripBooked(legs=(replace(some.LEG, state=state),)) for state in LegState),
     *(TripBooked(legs=(replace(some.LEG, transport=way),)) for way in Transport),

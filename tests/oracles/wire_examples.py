@@ -94,6 +94,8 @@ AVAILABILITY: Final = Availability(
             nodes=3,
             resource_class="thin",
             unit_price_millicredits=18_000,
+            quote="quote1.e30.c2lnbmVk",
+            quote_expires_at=NOW + 900,
         ),
         Offer(
             start=NOW + 1_800,

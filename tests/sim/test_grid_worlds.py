@@ -9,8 +9,13 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import pytest
+
 from gridtravel.agents.agent_parts import AgentParts
+from gridtravel.gridcore.booking.reservations import Reservation
 from gridtravel.gridio.journal.memory import MemoryJournal
+from gridtravel.gridio.sites.trip_participation import TripParticipant
+from gridtravel.simulator.checks.begin_checkers import TOGETHER
 from gridtravel.simulator.checks.trip_checkers import ATOMIC
 from gridtravel.simulator.cli.torture import run_seed, story_of
 from gridtravel.simulator.grid.exhaustive import (
@@ -67,9 +72,9 @@ def test_a_quiet_world_books_and_travels() -> None:
     assert list(record.outcomes.values()) == ["BOOKED"]
     assert [messages[verb] for verb in ("Inquire", "Reserve", "Commit", "Submit")] == [3, 3, 3, 0]
     # A round to decide, and each leg is called ready. Before the start the first site settles in
-    # three that the trip was not cancelled, the others learn it in one, and each learns in one of
-    # each leg that it is ready. A site asks itself without a message.
-    assert messages["Vote"] == 3 + 3 * 2 + (3 * 2 + 2 * 2) + 3 * 3 * 2
+    # three that the trip was not cancelled, the others learn it in one, and each learns in one
+    # that all legs are ready. A site asks itself without a message.
+    assert messages["Vote"] == 3 + 3 * 2 + (3 * 2 + 2 * 2) + 3 * 2
     starts = [line for line in record.event_log.lines if line.template.startswith("launches")]
     assert len(starts) == 3
     assert not record.event_log.faults
@@ -167,6 +172,28 @@ def test_a_lid_that_closes_in_the_middle_of_a_booking() -> None:
     assert outcomes["BOOKED"] > 0
 
 
+def test_who_does_not_begin_is_found_when_the_trip_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of three sites lets its leg go at the start, without a reason, and the laptop has looked
+    at the trip when it was over: its log calls it FAILED, which does not mean that its user ended
+    it.
+    """
+    ask = TripParticipant._check
+    over = replace(one_trip(), storm_s=800.0)
+    clean(over)
+
+    async def east_lets_go(self: TripParticipant, leg: Reservation) -> None:
+        if leg.reservation_id.startswith("east."):
+            await self._release(leg.reservation_id, "nobody was here when it should have begun")
+        else:
+            await ask(self, leg)
+
+    monkeypatch.setattr(TripParticipant, "_check", east_lets_go)
+    broken = {each.rule for each in live(over).event_log.violations}
+    assert broken == {ATOMIC, TOGETHER}
+
+
 def test_the_same_seed_gives_the_same_world() -> None:
     """Two processes whose sets of strings have different orders live the same world, to the last
     line of its chronicle.
@@ -250,10 +277,19 @@ def test_a_cancellation_excuses_nothing_that_was_before_it() -> None:
 
 
 def test_a_clock_that_was_set_is_not_called_a_cancellation() -> None:
-    """Seeds 6 and 71: a site whose clock was set did not begin with the others. Then the user typed
-    ``gur cancel`` when all was over, or a job had failed; neither is why the trip is torn.
+    """A site's clock was set beyond the leg's start, and it did not begin with the others. Whether
+    the user types ``gur cancel`` when all is over or not, that is why the trip is torn.
     """
-    for seed in (6, 71):
-        counts = clean(random_plan(seed, sites_most=10, loss=0.4)).event_log.counts
-        assert not counts["torn, excused: cancelled when it was starting"]
+    plan = one_trip()
+    (laptop,) = plan.laptops
+    (wish,) = laptop.wishes
+    steps = (ClockStep(at_s=588.0, by_s=40.0),)
+    sites = tuple(
+        replace(each, clock_steps=steps) if each.name == SITES[1] else each for each in plan.sites
+    )
+    for cancel_after_s in (None, 800.0):
+        later = replace(wish, cancel_after_s=cancel_after_s)
+        laptops = (replace(laptop, wishes=(later,)),)
+        counts = clean(replace(plan, sites=sites, laptops=laptops, storm_s=900.0)).event_log.counts
+        assert counts["did not begin, alone: a clock was wrong"] == 1
         assert counts["torn, excused: no majority until its start"] == 1

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gridtravel.gridcore.booking.reservations import (
+    Availability,
     Decline,
     DeclineRule,
     Reservation,
@@ -35,6 +36,30 @@ def test_a_group_expires_before_its_children_do() -> None:
             await world.clock.sleep_until(group.hold_expires_at - 0.5)
             assert isinstance(await world.ada.commit(group.reservation_id), Reservation)
             world.assert_whole_or_absent()
+
+    run_virtually(scene)
+
+
+def test_a_manager_gives_no_quotes_and_takes_none() -> None:
+    """What it offers is made of its children's offers; a quote that comes is refused by its rule,
+    for a hold and for a change, and nothing is held below.
+    """
+
+    async def scene() -> None:
+        async with a_world(ChildSite("a"), ChildSite("b")) as world:
+            (offered,) = await world.ada.inquire([a_wish()])
+            assert isinstance(offered, Availability)
+            assert {each.quote for each in offered.offers} == {""}
+            wish = replace(a_wish(), quote="quote1.e30.e30")
+            refused = await world.ada.reserve(wish, ttl_s=20)
+            assert isinstance(refused, Decline)
+            assert refused.rule is DeclineRule.QUOTE
+            assert not [each for site in world.sites.values() for each in site.of_manager(*LIVE)]
+            group = await booked(world.ada, a_wish())
+            changed = replace(a_wish("wish-2"), quote="quote1.e30.e30")
+            kept = await world.ada.amend(group.reservation_id, changed)
+            assert isinstance(kept, Decline)
+            assert kept.rule is DeclineRule.QUOTE
 
     run_virtually(scene)
 

@@ -19,9 +19,15 @@ class PerClassTariff:
 
     prices: tuple[tuple[str, int], ...]
 
+    price_step_s: int = 0
+
     def unit_price_millicredits(self, resource_class: str, start: int, duration_s: int) -> int:
         """One node for the whole duration."""
         return dict(self.prices)[resource_class] * duration_s
+
+    def highest_millicredits_per_node_hour(self, resource_class: str) -> int:
+        """The price of an hour."""
+        return self.unit_price_millicredits(resource_class, 0, 3600)
 
 
 @dataclass

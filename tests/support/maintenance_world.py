@@ -28,6 +28,7 @@ from gridtravel.gridio.sites.connections import SiteConnection
 from gridtravel.gridio.sites.neighbours import Connect
 from gridtravel.gridio.system.clock import ManualClock
 from gridtravel.gridio.system.notify import RecordingNotifier
+from gridtravel.gridio.trust.quotes import QuoteSigner
 from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.policies.policy import QueuePolicy
 from gridtravel.local_sched.resource_managers.simulated import (
@@ -70,6 +71,7 @@ class MaintenanceWorld:
         ledger: Ledger | None = None,
         policy: QueuePolicy | None = None,
         tariff: FlatTariff | None = None,
+        quote_signer: QuoteSigner | None = None,
     ) -> None:
         self.name = name
         self.clock = clock or ManualClock(now)
@@ -78,7 +80,8 @@ class MaintenanceWorld:
         self._shared = shared
         """Makes the classes of nodes that jobs share, anew at each start."""
         self.ledger = ledger
-        self._tariff = tariff
+        self.tariff = tariff
+        self.quote_signer = quote_signer
         self._starts = 0
         self.mail = RecordingNotifier()
         self.runs: dict[str, float] = {}
@@ -107,7 +110,7 @@ class MaintenanceWorld:
             origin=self.clock.now(),
             epoch=f"start-{self._starts}",
             slot_rule=self._slot_rule,
-            tariff=self._tariff,
+            tariff=self.tariff,
         )
         agent = NodeAgent(
             AgentParts(
@@ -132,6 +135,7 @@ class MaintenanceWorld:
                 maintenance=self._rules,
                 notifier=self.mail,
                 ledger=self.ledger,
+                quote_signer=self.quote_signer,
             )
         )
         agent.replay()

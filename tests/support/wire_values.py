@@ -264,6 +264,8 @@ def offers(draw: st.DrawFn) -> Offer:
         nodes=draw(nodes),
         resource_class=draw(maybe_names),
         unit_price_millicredits=draw(counts),
+        quote=draw(maybe_names),
+        quote_expires_at=draw(st.none() | instants),
     )
 
 

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from gridtravel.gridcore.booking.calendar_rules import FlatTariff
-from gridtravel.gridcore.booking.reservations import Decline, DeclineRule, Reservation
+from gridtravel.gridcore.booking.reservations import (
+    Decline,
+    DeclineRule,
+    PassingTerms,
+    Reservation,
+)
 from gridtravel.gridcore.callers import Caller
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError
 from gridtravel.gridcore.jobs.job import JobSpec, JobState, JobView
@@ -288,6 +293,38 @@ def test_nobody_charges_anothers_account(tmp_path: Path) -> None:
             assert own.rule is DeclineRule.BUDGET
             assert await world.desk(nobody).query("accounts", {}) == {"accounts": {}}
             assert state(world) == (GRANTED, 0, 0)
+
+    asyncio.run(scene())
+
+
+def test_a_refused_budget_is_told_what_would_pass(tmp_path: Path) -> None:
+    """A job with a deadline is told the price at which it is taken; then it is. Without a deadline
+    the words alone say it.
+    """
+
+    async def scene() -> None:
+        async with priced_site(tmp_path) as world:
+            asked = JobSpec(
+                request_id="a",
+                name="x",
+                account="kenneth",
+                nodes=2,
+                limit_s=50,
+                argv=("true",),
+                deadline=2_000,
+                budget_millicredits=99,
+            )
+            poor = await world.desk().submit(asked)
+            assert isinstance(poor, Decline)
+            assert poor.rule is DeclineRule.BUDGET
+            (terms,) = poor.passing
+            assert terms == PassingTerms(deadline=2_000, budget_millicredits=100)
+            again = replace(asked, budget_millicredits=terms.budget_millicredits)
+            assert isinstance(await world.desk().submit(again), JobView)
+            assert state(world) == (GRANTED - 100, 100, 0)
+            any_time = await world.desk().submit(replace(asked, request_id="b", deadline=None))
+            assert isinstance(any_time, Decline)
+            assert any_time.passing == ()
 
     asyncio.run(scene())
 

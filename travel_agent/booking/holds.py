@@ -52,8 +52,8 @@ class LegHolds:
         await self._trip.log.write(HoldsAsked(attempt=attempt.number, legs=asked))
         answers = await asyncio.gather(
             *(
-                self._hold(leg, self._trip.trip_ref(leg.name, attempt, asked), job)
-                for leg, job in zip(asked, jobs, strict=True)
+                self._hold(leg, self._trip.trip_ref(leg.name, attempt, asked), job, planned.quote)
+                for leg, job, planned in zip(asked, jobs, plan.legs, strict=True)
             ),
             return_exceptions=True,
         )
@@ -70,10 +70,11 @@ class LegHolds:
         return held, refusals
 
     async def _hold(
-        self, leg: AskedLeg, trip: TripRef, job: HeldJob | None
+        self, leg: AskedLeg, trip: TripRef, job: HeldJob | None, quote: str
     ) -> Reservation | Decline:
         destination = self._trip.destinations[leg.machine]
-        request = replace(hold_request(self._trip.metajob, destination, leg), trip=trip)
+        request = hold_request(self._trip.metajob, destination, leg)
+        request = replace(request, trip=trip, quote=quote)
         calendar = destination.connection.calendar
         try:
             answer = await calendar.reserve(request, ttl_s=HOLD_TTL_S, job=job)

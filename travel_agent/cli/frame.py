@@ -100,6 +100,7 @@ def show(
         input_lines,
         itinerary_table,
         keeper_lines,
+        price_lines,
         print_table,
         zone_lines,
     )
@@ -116,8 +117,9 @@ def show(
         say(f"trip {itinerary.trip_id}")
     else:
         print_table(itinerary_table(itinerary, agent.config.zone))
-        zones = zone_lines(itinerary, agent.config.zone)
-        for line in (*zones, *input_lines(itinerary), *keeper_lines(itinerary)):
+        zone = agent.config.zone
+        notes = (*price_lines(itinerary, zone), *input_lines(itinerary), *keeper_lines(itinerary))
+        for line in (*zone_lines(itinerary, zone), *notes):
             say(line)
         say(f"trip {itinerary.trip_id}")
 

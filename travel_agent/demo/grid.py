@@ -1,4 +1,4 @@
-"""A whole grid on this machine for the length of a ``with``: three site daemons, and their end.
+"""A whole grid on this machine for the length of a ``with``: its site daemons, and their end.
 
 Whatever ends the ``with`` (its last line, an exception, Ctrl-C, SIGTERM, the death of this process)
 the daemons, their tasks, their ports and their files are gone afterwards; ``keeper`` sees to
@@ -48,7 +48,7 @@ Progress = Callable[[str], None]
 
 
 class DemoGrid:
-    """The running grid, as ``demo_grid`` gives it out."""
+    """The running grid, as ``kept_grid`` gives it out."""
 
     def __init__(self, keeper: subprocess.Popen[bytes], daemon: Sequence[str]) -> None:
         self._keeper = keeper
@@ -156,8 +156,23 @@ def demo_grid(
     progress: Progress = lambda _line: None,
 ) -> Iterator[DemoGrid]:
     """Start the three sites; leave nothing behind. ``daemon``: the command that runs a site."""
+    with kept_grid("gur-demo-", daemon=daemon) as grid:
+        progress("a certificate authority, three sites, two users")
+        lay_out(grid.folder, ids, clock.now())
+        progress("three site daemons")
+        grid.start_sites([site.name for site in DEMO_SITES])
+        for login in (USER, NEIGHBOUR):
+            write_user_config(grid.folder, login, grid.endpoints)
+        yield grid
+
+
+@contextmanager
+def kept_grid(prefix: str, *, daemon: Sequence[str] = DAEMON) -> Iterator[DemoGrid]:
+    """A grid in an empty folder of its own, whose name begins with ``prefix``; whoever enters lays
+    it out and starts its sites. Nothing is left of it behind.
+    """
     keeper = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(demo_keeper.__file__), "gur-demo-"],
+        [sys.executable, "-I", "-S", str(demo_keeper.__file__), prefix],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -169,12 +184,6 @@ def demo_grid(
         keeper.communicate()
         raise
     try:
-        progress("a certificate authority, three sites, two users")
-        lay_out(grid.folder, ids, clock.now())
-        progress("three site daemons")
-        grid.start_sites([site.name for site in DEMO_SITES])
-        for login in (USER, NEIGHBOUR):
-            write_user_config(grid.folder, login, grid.endpoints)
         yield grid
     finally:
         with _undisturbed():

@@ -139,6 +139,19 @@ def input_lines(itinerary: Itinerary) -> list[str]:
     ]
 
 
+def price_lines(itinerary: Itinerary, zone: ZoneInfo) -> list[str]:
+    """Until when the sites keep to the prices of what is only planned."""
+    until = [leg.price_holds_until for leg in itinerary.legs]
+    known = [each for each in until if each is not None]
+    if not known:
+        return []
+    line = f"  prices hold until {format_in_zone(min(known), zone)}"
+    open_legs = [leg.name for leg in itinerary.legs if leg.price_holds_until is None]
+    if open_legs:
+        line += f", but that of {', '.join(open_legs)} may change"
+    return [line]
+
+
 def keeper_lines(itinerary: Itinerary) -> list[str]:
     """Who keeps the outcome of a trip to several sites: whoever has to answer for it to be decided,
     and could tear it.

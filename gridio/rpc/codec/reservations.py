@@ -19,6 +19,7 @@ from gridtravel.gridcore.booking.reservations import (
     CARD_LENGTH_MAX,
     DURATION_LIMIT_S,
     NODES_LIMIT,
+    QUOTE_LENGTH_MAX,
     Acceptor,
     Availability,
     Begin,
@@ -76,6 +77,7 @@ EMAIL: Final = short(320)
 SUBJECT: Final = short(512)
 ADDRESS: Final = short(512)
 CARD: Final = short(CARD_LENGTH_MAX)
+QUOTE: Final = short(QUOTE_LENGTH_MAX)
 SOME_NODES: Final = between(1, NODES_LIMIT)
 ANY_NODES: Final = between(0, NODES_LIMIT)
 
@@ -152,6 +154,7 @@ REQUEST: Final = Table(
     trip=nested(TRIP, Absence.NONE),
     replaces=Rule(read=lambda field, value: an_id(field, value) if value else None),
     beneficiary=SUBJECT,
+    quote=QUOTE,
 )
 """Sizes, times and its id are checked by the value itself."""
 
@@ -234,7 +237,9 @@ def _in_order(availability: Availability, _: pb.Availability) -> Availability:
     return availability
 
 
-_OFFER: Final = Table(Offer, pb.Offer, "offer.", nodes=SOME_NODES, finish=_ends_after_start)
+_OFFER: Final = Table(
+    Offer, pb.Offer, "offer.", nodes=SOME_NODES, quote=QUOTE, finish=_ends_after_start
+)
 
 AVAILABILITY: Final = Table(
     Availability,
