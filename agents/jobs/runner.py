@@ -27,7 +27,12 @@ from gridtravel.agents.journal.job_table import JobTable
 from gridtravel.agents.journal.state import SiteState
 from gridtravel.agents.maintenance_rules import NodeFailureRule
 from gridtravel.gridcore.booking.reservations import Reservation, ReservationState
-from gridtravel.gridcore.errors import ConflictError, GridError, NotFoundError
+from gridtravel.gridcore.errors import (
+    ConflictError,
+    GridError,
+    NotFoundError,
+    UnavailableError,
+)
 from gridtravel.gridcore.jobs.job import JobState, JobView
 from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.local_sched.policies.shared_nodes import NEVER
@@ -119,14 +124,14 @@ class JobRunner:
         self._trips = trips
         self._measured_at = 0.0
         """When jobs on shared nodes were measured last."""
-        self._waits: set[asyncio.Task[None]] = set()
-        """Copies in races that wait for the word that they have won."""
+        self._beside: set[asyncio.Task[None]] = set()
+        """What goes on beside the calls and the cycle: starts that wait for the word that they may,
+        and orders to end a job, also when whoever gave them has hung up.
+        """
         self._cancelled: set[str] = set()
         """Jobs that were told to end because somebody cancelled them."""
         self._launching: dict[str, asyncio.Event] = {}
         """Jobs whose launch is under way; set when it is settled."""
-        self._stops: set[asyncio.Task[None]] = set()
-        """Orders to end a job that go on when whoever gave them has hung up."""
 
     async def recover(self) -> None:
         """After a restart: what the tasks did while nobody looked, and the queue as it was.
@@ -257,9 +262,7 @@ class JobRunner:
             if wait is None:
                 ready.append(event)
                 continue
-            task = asyncio.create_task(wait, name="may it start")
-            self._waits.add(task)
-            task.add_done_callback(self._waits.discard)
+            self._begin_beside(wait, f"start of {event.job_id}")
         await asyncio.gather(*(self._launch(event) for event in ready))
 
     def _wait_for(self, event: JobStarting) -> Coroutine[object, object, None] | None:
@@ -409,10 +412,27 @@ class JobRunner:
         self._stop_soon(job_id, f"node {on_failed_node.node_name} failed")
 
     def _stop_soon(self, job_id: str, why: str) -> asyncio.Task[None]:
-        order = asyncio.create_task(self.stop(job_id, why))
-        self._stops.add(order)
-        order.add_done_callback(self._stops.discard)
-        return order
+        return self._begin_beside(self.stop(job_id, why), f"end of {job_id}")
+
+    def _begin_beside(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        self._beside.add(task)
+        task.add_done_callback(self._has_ended)
+        return task
+
+    def _has_ended(self, task: asyncio.Task[None]) -> None:
+        """Nobody may be waiting, so a fault is told here. After one of the journal the daemon ends
+        as soon as it looks.
+        """
+        self._beside.discard(task)
+        fault = None if task.cancelled() else task.exception()
+        if isinstance(fault, UnavailableError):
+            log.error("%s: %s", task.get_name(), fault)
+            self._wake()
+        elif fault is not None:
+            task.get_loop().call_exception_handler(
+                {"message": f"{task.get_name()} failed", "exception": fault, "task": task}
+            )
 
     def _is_to_run_again(self, job_id: str) -> bool:
         on_failed_node = self.jobs.on_failed_node.get(job_id)

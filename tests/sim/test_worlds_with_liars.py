@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from gridtravel.gridcore.booking.reservations import TripRef
 from gridtravel.gridcore.jobs.tasks import TaskSpec
 from gridtravel.gridcore.trips.machines import MachineRequest
 from gridtravel.gridcore.trips.metajobs import Metajob, UsagePattern
+from gridtravel.gridcore.trips.trip_consensus import ROUNDS_MAX, Ballot, Phase, VoteQuestion
 from gridtravel.simulator.cli.torture import story_of
 from gridtravel.simulator.grid.exhaustive import SITES, one_trip
+from gridtravel.simulator.grid.liars import Liar, LyingSite
 from gridtravel.simulator.grid.random_worlds import random_plan
 from gridtravel.simulator.grid.simulated_laptop import TripWish
-from gridtravel.simulator.grid.world import FaultKind, InjectedFault, WorldRecord, live
+from gridtravel.simulator.grid.world import FaultKind, InjectedFault, WorldRecord, WorldTypes, live
 from gridtravel.simulator.kernel.virtual_clock import WORLD_BEGIN
 
 SAMPLE = 5
@@ -100,6 +103,40 @@ def test_a_race_whose_window_is_over_is_called_off_by_nobody() -> None:
     assert len(ended) == 1
     assert 300.0 < ended[0] < 400.0
     assert record.event_log.counts["races: 0 copies ran"] == 1
+
+
+class FreezingSite(LyingSite):
+    """Has the others promise the last round there is of each trip's cancellation, and then they can
+    promise nobody anything any more.
+    """
+
+    async def _lie_about(self, liar: Liar, trip: TripRef) -> None:
+        last = Ballot(ROUNDS_MAX, f"{self.name}:liar:1")
+        question = VoteQuestion(instance=trip.cancellation, phase=Phase.PREPARE, ballot=last)
+        for acceptor in trip.acceptors:
+            if acceptor.site != self.name:
+                await liar.say(acceptor.site, lambda way: way.calendar.vote(question))
+
+
+def test_a_frozen_cancellation_ends_with_the_trips_time() -> None:
+    """Seed 89: a lying keeper had used the rounds up, so that nobody could settle the cancellation,
+    and ``gur resume`` failed for ever, also when no leg could begin any more.
+    """
+    plan = one_trip()
+    (laptop,) = plan.laptops
+    (wish,) = laptop.wishes
+    metajob = replace(wish.metajob, earliest_start=WORLD_BEGIN + 120, duration_s=60)
+    wish = replace(wish, metajob=metajob, cancel_after_s=60.0)
+    plan = replace(
+        plan, laptops=(replace(laptop, wishes=(wish,)),), liars=(SITES[0],), storm_s=30.0
+    )
+    record = live(plan, WorldTypes(lying_site=FreezingSite))
+    assert record.is_clean, [str(each) for each in record.event_log.violations]
+    told = record.event_log.story(lines_max=10**9)
+    ended = [float(line.split()[0]) for line in told if "stores TripEnded" in line]
+    assert len(ended) == 1
+    assert 180.0 < ended[0] < 240.0, "the legs' time is over"
+    assert record.event_log.counts["told CANCELLED"] == 1
 
 
 def test_a_world_without_liars_is_the_same_but_for_them() -> None:

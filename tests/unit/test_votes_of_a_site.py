@@ -1,19 +1,24 @@
-"""What a trip's outcome rests on at one of the sites that keep it: five rules that a change once
-broke without a test noticing.
+"""What a trip's outcome rests on at one of the sites that keep it: rules that a change once broke
+without a test noticing, and a disk that fails.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gridtravel.agents.journal.events import CODEC, JobStarting
 from gridtravel.gridcore.booking.reservations import Decline, Reservation, TripLeg, TripRef
 from gridtravel.gridcore.callers import Caller, Role
 from gridtravel.gridcore.errors import InputError, NotAuthorisedError
+from gridtravel.gridcore.jobs.job import JobState
+from gridtravel.gridcore.jobs.races import Race
 from gridtravel.gridcore.trips.trip_consensus import (
     AcceptorAnswer,
     Ballot,
@@ -55,11 +60,14 @@ class FailingDisk:
     """A disk that takes everything until it is broken."""
 
     is_broken = False
+    breaks_when_a_job_starts = False
 
     def __call__(self, stage: WriteStage, records: Sequence[Record]) -> None:
         """Before and after each write."""
         if self.is_broken and stage is WriteStage.BEFORE:
             raise OSError("broken")
+        if self.breaks_when_a_job_starts and stage is WriteStage.AFTER:
+            self.is_broken |= any(isinstance(CODEC.decode(each), JobStarting) for each in records)
 
 
 @pytest.fixture
@@ -118,6 +126,37 @@ async def test_a_vote_said_again_waits_for_the_disk_too(
         said(world, FIRST, KENNETH), said(world, FIRST, KENNETH), return_exceptions=True
     )
     assert [type(each) for each in both] == [JournalFailed, JournalFailed]
+
+
+async def test_a_copy_that_ends_while_the_disk_is_full_is_told_of(
+    world: MaintenanceWorld, disk: FailingDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Seeds 139 and 147: a copy of a race whose window is over is to end, in a task that nobody
+    awaits, and the disk does not take it. One line says so, the site ends when it next looks, and
+    ends the copy when it is back.
+    """
+    strays: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: strays.append(context))
+    now = world.clock.now()
+    world.runs["1.lab"] = 30
+    await world.submit(4, 30)
+    race = Race(
+        trip_id="trip-2",
+        copy="lab",
+        copies=("lab", "b"),
+        acceptors=TRIP.acceptors,
+        ends_at=now + 70,
+    )
+    copy = await world.submit(4, 60, race=race)
+    disk.breaks_when_a_job_starts = True
+    with pytest.raises(JournalFailed):
+        await world.pass_time(40)
+    gc.collect()
+    assert not strays
+    assert [each for each in caplog.messages if copy in each and "cannot write" in each]
+    disk.is_broken = disk.breaks_when_a_job_starts = False
+    await world.restart()
+    assert world.view(copy).state is JobState.CANCELLED
 
 
 def an_answer(acceptor: str, round: int, outcome: Outcome) -> AcceptorAnswer:

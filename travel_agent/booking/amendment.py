@@ -231,7 +231,7 @@ class TripAmendment:
         if wish is Outcome.COMMIT:
             outcome = await commit_or_learn(trip, attempt, manifest)
         else:
-            outcome = await give_up_or_learn(trip, attempt)
+            outcome = await give_up_or_learn(trip, attempt, legs)
         if outcome is Outcome.ABORT:
             await self._release(legs, trip)
             message = "the change was not decided before its holds' lifetime ended"
@@ -280,7 +280,7 @@ class TripAmendment:
         await self._log.write(UndoAsked(reason=reason))
         trip = self._trip_as(amendment.metajob_json)
         legs = (*amendment.legs, *story.legs)
-        if not await call_off(trip, amendment.attempt):
+        if not await call_off(trip, amendment.attempt, legs):
             start = min(leg.start for leg in amendment.legs)
             await self._session.clock.sleep_until(start)
         await self._release(legs, trip)
@@ -305,7 +305,7 @@ class TripAmendment:
     async def _drop(self, dropped: DroppedLegs) -> None:
         trip = self._trip_as(dropped.metajob_json)
         try:
-            await call_off(trip, dropped.attempt)
+            await call_off(trip, dropped.attempt, dropped.legs)
         except UnavailableError as fault:
             self._tell(News(step=Step.NOTE, text=str(fault)))
         await self._release(dropped.legs, trip)

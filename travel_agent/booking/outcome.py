@@ -13,8 +13,10 @@ from typing import Final
 
 from gridtravel.gridcore.booking.reservations import Begin
 from gridtravel.gridcore.errors import UnavailableError
+from gridtravel.gridcore.timing.instants import Instant
 from gridtravel.gridcore.trips.itineraries import Leg
 from gridtravel.gridcore.trips.manifests import NO_CONTACTS, Manifest
+from gridtravel.gridcore.trips.registers import CLOCKS_APART_S
 from gridtravel.gridcore.trips.trip_consensus import Outcome
 from gridtravel.gridio.sites.trip_voting import TravellersVoting
 from gridtravel.travel_agent.log.trip_log import Attempt
@@ -50,18 +52,24 @@ async def commit_or_learn(trip: TripContext, attempt: Attempt, manifest: Manifes
     return await _decide(trip, attempt, name, Outcome.COMMIT, manifest)
 
 
-async def give_up_or_learn(trip: TripContext, attempt: Attempt) -> Outcome:
-    """Have it settled that the attempt is not committed, or learn that it is."""
-    return await _decide(trip, attempt, attempt.name(trip.trip_id), Outcome.ABORT)
+async def give_up_or_learn(
+    trip: TripContext, attempt: Attempt, undone: Sequence[Leg] = ()
+) -> Outcome:
+    """Have it settled that the attempt is not committed, or learn that it is. ``undone``: its legs,
+    when they are let go whatever the outcome; after their end nobody need be asked.
+    """
+    question = attempt.name(trip.trip_id)
+    return await _decide(trip, attempt, question, Outcome.ABORT, over_at=_over_at(undone))
 
 
-async def call_off(trip: TripContext, attempt: Attempt) -> bool:
-    """Have the acceptors remember that a decided attempt is cancelled, for sites that cannot be
-    told now: they ask before their leg starts. False: they have settled that it was not, because
-    the start is near.
+async def call_off(trip: TripContext, attempt: Attempt, legs: Sequence[Leg]) -> bool:
+    """Have the acceptors remember that a decided attempt with these legs is cancelled, for sites
+    that cannot be told now: they ask before their leg starts. False: they have settled that it was
+    not, because the start is near. After the end of the legs none starts, and nobody need be asked.
     """
     question = f"{attempt.name(trip.trip_id)}/cancel"
-    return await _decide(trip, attempt, question, Outcome.COMMIT) is Outcome.COMMIT
+    outcome = await _decide(trip, attempt, question, Outcome.COMMIT, over_at=_over_at(legs))
+    return outcome is Outcome.COMMIT
 
 
 async def say_ready(trip: TripContext, attempt: Attempt, legs: Sequence[Leg]) -> None:
@@ -83,20 +91,28 @@ async def say_ready(trip: TripContext, attempt: Attempt, legs: Sequence[Leg]) ->
             trip.tell(News(step=Step.NOTE, place=leg.name, text=text))
 
 
+def _over_at(legs: Sequence[Leg]) -> Instant | None:
+    """When all of them are over by any site's clock."""
+    return max(leg.end for leg in legs) + CLOCKS_APART_S if legs else None
+
+
 async def _decide(
     trip: TripContext,
     attempt: Attempt,
     question: str,
     wish: Outcome,
     manifest: Manifest = NO_CONTACTS,
+    *,
+    over_at: Instant | None = None,
 ) -> Outcome:
+    """The outcome of a question; after ``over_at`` what is wished, since it matters to nobody."""
     if not attempt.acceptors:
         return wish
     by_site = {each.site: each.connection.calendar for each in trip.destinations.values()}
     ports = {each.site: by_site[each.site] for each in attempt.acceptors}
     voting = TravellersVoting(question, ports, manifest)
     give_up_at = trip.clock.now_precise() + DECIDE_WITHIN_S
-    while True:
+    while over_at is None or trip.clock.now() <= over_at:
         outcome = await voting.propose_first() if wish is Outcome.COMMIT else None
         outcome = outcome or await voting.learn()
         if outcome is None and (wish is Outcome.ABORT or voting.is_outbid):
@@ -109,3 +125,4 @@ async def _decide(
                 hint=f"run `gur resume {trip.trip_id}` when they are back",
             )
         await trip.clock.sleep_until(trip.clock.now_precise() + RETRY_S)
+    return wish

@@ -153,7 +153,7 @@ class Booking:
         already is called off as a whole.
         """
         await self.trip.log.write(UndoAsked(reason=why.message if why else CANCELLED))
-        outcome = await give_up_or_learn(self.trip, attempt)
+        outcome = await give_up_or_learn(self.trip, attempt, itinerary.legs)
         if outcome is Outcome.COMMIT:
             await self._call_off(itinerary, attempt)
         return await self.undo(itinerary, why)
@@ -191,7 +191,7 @@ class Booking:
         """Have the acceptors remember that a decided trip is cancelled. When they have settled that
         it was not, the legs begin, and are ended one by one like any that run.
         """
-        if not await call_off(self.trip, attempt):
+        if not await call_off(self.trip, attempt, itinerary.legs):
             await self.trip.clock.sleep_until(min(leg.start for leg in itinerary.legs))
 
     async def _give_up(self, itinerary: Itinerary, refusal: Decline) -> Itinerary:
