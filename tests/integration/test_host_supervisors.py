@@ -28,7 +28,6 @@ import asyncio, json, sys
 from pathlib import Path
 from gridtravel.gridio.system.clock import SystemClock
 from gridtravel.local_sched.resource_managers.base import Launch
-from gridtravel.local_sched.resource_managers.cpu_share import CgroupShares, CpuShareKind, detect
 from gridtravel.local_sched.accounts.account_files import AccountFiles
 from gridtravel.local_sched.resource_managers.host import HostResourceManager
 

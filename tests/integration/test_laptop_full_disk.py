@@ -84,7 +84,7 @@ async def test_a_trip_that_cannot_be_remembered_is_not_booked(
     assert not scene.site.calendar.reservations
 
 
-@pytest.mark.parametrize("argument_bytes", [2200, 2600], ids=["late", "early"])
+@pytest.mark.parametrize("argument_bytes", [2200, 2400], ids=["late", "early"])
 async def test_a_disk_that_fills_up_meanwhile(scene: StrangeScene, argument_bytes: int) -> None:
     """What was begun is told with the way to end it, and that ends it, by what was decided when the
     disk was full: the trip is booked and remembered, or nothing of it is.

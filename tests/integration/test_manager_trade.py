@@ -83,7 +83,7 @@ def test_a_region_goes_up_and_the_balance_of_trade_shows_it(
     another site. When they were used, the region owes that site what it gave, in the accounts of
     the parent; they sum to zero.
     """
-    ahead_s = at_this_speed(10)
+    ahead_s = at_this_speed(20)
     said = tree.gur(gur, "book", a_trip(tmp_path, "wide", "north", 10, ahead_s, 3), "--json")
     assert said.code == 0, said.err
     trip = json.loads(said.out)

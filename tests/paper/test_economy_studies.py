@@ -55,6 +55,12 @@ IDS = {
         *(f"{name}-does-not-reward-understating"
           for name in ("edf-dollar", "libra-dollar", "libra-posted", "libra")),
     },
+    "qops": {
+        "resource-rises-with-tolerance",
+        "resource-falls-with-slack",
+        "accepted-deadlines-kept",
+        "kills-raise-the-qos-charge",
+    },
 }  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-@pytest.mark.parametrize("name", list(STUDIES))
+@pytest.mark.parametrize("name", list(FILES))
 def test_a_study_writes_tables_pictures_and_claims(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

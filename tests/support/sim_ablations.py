@@ -114,8 +114,13 @@ class Forgetful(Calendar):
     ) -> Reservation | Decline | None:
         return None
 
-    def _new_key(self, reservation: Reservation) -> tuple[str, str]:
-        return reservation.owner, f"{reservation.request.request_id}#{reservation.reservation_id}"
+    def _check_new(self, reservation: Reservation) -> None:
+        return
+
+    def _note_request(self, reservation: Reservation) -> None:
+        key = f"{reservation.request.request_id}#{reservation.reservation_id}"
+        self._by_request[reservation.owner, key] = (reservation.reservation_id, reservation.request)
+        self._requests.setdefault(reservation.reservation_id, []).append(key)
 
     def validate(self) -> None:
         """Its keys are its own."""
