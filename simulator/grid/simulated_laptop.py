@@ -80,6 +80,8 @@ class LaptopPlan:
     """Sites that may keep its trips; empty: any."""
     managers: tuple[str, ...] = ()
     """Calendar managers in its list of machines, beside all sites."""
+    accounts: tuple[str, ...] = ()
+    """Those that its user may charge at every site; none: the user's own."""
 
 
 @dataclass(slots=True)
@@ -257,7 +259,9 @@ class SimulatedLaptop:
 
     def agent(self, life: SimulatedProcess) -> TravelAgent:
         """A travel agent as ``travel_agent.composition`` makes it."""
-        caller = Caller(subject=subject_of_laptop(self.name), login=self.name)
+        caller = Caller(
+            subject=subject_of_laptop(self.name), login=self.name, accounts=self.plan.accounts
+        )
 
         def connect(entry: MachineEntry) -> SiteConnection:
             return SimulatedConnection(self.frame.network, life, self.clock, entry.site, caller)

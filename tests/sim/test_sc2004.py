@@ -78,6 +78,7 @@ def the_evening_before(search: SearchChoice) -> tuple[Metajob, WorldPlan]:
         wishes=(TripWish(at_s=60.0, metajob=metajob),),
         skew_s=SHIFT_S,
         search=search,
+        accounts=tuple(dict.fromkeys(each.account for each in metajob.machines if each.account)),
     )
     sites = tuple(
         SitePlan(name=name, nodes=nodes, skew_s=SHIFT_S, runs_short=1.0)
