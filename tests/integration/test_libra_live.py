@@ -91,8 +91,8 @@ def jobs_of(lab: Lab) -> dict[str, Any]:
 
 
 def until_over(lab: Lab, count: int) -> list[dict[str, Any]]:
-    """The jobs that are over, when there are so many. Asked for now and then: whoever types here has
-    the weight of a daemon, and would take half of the processors by asking all the time.
+    """The jobs that are over, when there are so many. Asked for now and then: whoever types here
+    has the weight of a daemon, and would take half of the processors by asking all the time.
     """
     give_up_at = time.monotonic() + PATIENCE_S
     while True:

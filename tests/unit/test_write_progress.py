@@ -179,3 +179,20 @@ async def test_a_failure_between_question_and_registration_is_seen() -> None:
     waiting = Waiting(Racing(0), 1)
     assert len(await waiting.refused()) == 2
     waiting.give_up()
+
+
+async def test_a_failure_is_raised_again_and_reaches_who_waits() -> None:
+    """Whoever waits when it comes is told, and whoever asks later: each a fault of his own."""
+    progress = WriteProgress(0)
+    progress.raise_failure()
+    waiting = asyncio.create_task(progress.wait(1, sync=True))
+    await turns()
+    first = JournalFailed("the disk is gone", hint="look at it")
+    progress.fail(first)
+    with pytest.raises(JournalFailed, match="the disk is gone") as told:
+        await asyncio.wait_for(waiting, 60)
+    assert told.value is not first
+    for _ in range(2):
+        with pytest.raises(JournalFailed, match="the disk is gone") as again:
+            progress.raise_failure()
+        assert again.value.__cause__ is first
