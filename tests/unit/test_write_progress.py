@@ -192,6 +192,7 @@ async def test_a_failure_is_raised_again_and_reaches_who_waits() -> None:
     with pytest.raises(JournalFailed, match="the disk is gone") as told:
         await asyncio.wait_for(waiting, 60)
     assert told.value is not first
+    assert progress._waiters == [], "nobody is kept who was told"
     for _ in range(2):
         with pytest.raises(JournalFailed, match="the disk is gone") as again:
             progress.raise_failure()
