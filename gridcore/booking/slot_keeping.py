@@ -80,6 +80,10 @@ class SlotKeeper:
                 footprints[new_id].unbook(free)
             old = footprints[reservation_id]
             whole = spliced(old, self.whole(reservations[reservation_id]), self.as_of)
+            surplus = difference(old, whole)
+            if surplus.pieces:  # of wider slots, under a clock that has been set right
+                surplus.unbook(free)
+                footprints[reservation_id] = old = difference(old, surplus)
             more = difference(whole, old)
             if more.fits(free):
                 more.book(free)

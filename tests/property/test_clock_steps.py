@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gridtravel.gridcore.booking.reservations import (
@@ -120,6 +120,12 @@ def _seen(summary: CalendarSummary) -> Answer:
 
 
 @settings(max_examples=15)
+@example(
+    scene=Scene(
+        reservations=[(1, 20, 60)], jobs=[], has_failed_node=False, has_whole_slots=True, depth=None
+    ),
+    steps=[-581, 20],
+)
 @given(scene=scenes, steps=steps_s)
 def test_looking_under_a_wrong_clock_leaves_nothing_behind(scene: Scene, steps: list[int]) -> None:
     """Inquiries and summaries decide nothing: the answers afterwards are those of before."""
