@@ -193,7 +193,8 @@ class Qops:
             (False, True): self.slowdown_short_wide,
             (True, True): self.slowdown_long_wide,
         }[job.work_s > LONG_ABOVE_S, job.nodes > WIDE_ABOVE]
-        return resource + self.urgency_price * usual * job.work_s / max(job.patience_s, 1e-9)
+        # Both spans in the queue's unit, which need not be seconds.
+        return resource + self.urgency_price * usual * job.limit_s / max(job.patience_s, 1e-9)
 
 
 def _planned(

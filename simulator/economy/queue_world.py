@@ -61,17 +61,23 @@ class QueueWorld:
             if job.procs <= self.procs
         ]
         arrived = 0
-        while arrived < len(arrivals) or self._ends:
-            now = self._ends[0][0] if self._ends else arrivals[arrived][0]
-            if arrived < len(arrivals):
-                now = min(now, arrivals[arrived][0])
+        planned: Instant | None = None
+        while arrived < len(arrivals) or self._ends or planned is not None:
+            moments = [] if planned is None else [planned]
+            moments += [self._ends[0][0]] if self._ends else []
+            moments += [arrivals[arrived][0]] if arrived < len(arrivals) else []
+            now = min(moments)
             while self._ends and self._ends[0][0] == now:
                 self.scheduler.job_ended(str(heappop(self._ends)[1]), now)
             while arrived < len(arrivals) and arrivals[arrived][0] == now:
                 self._submit(arrivals[arrived][1], now)
                 arrived += 1
-            for job in self.scheduler.cycle(now).starts:
+            result = self.scheduler.cycle(now)
+            for job in result.starts:
                 self._start(job, now)
+            # A plan that is kept has starts of its own; elsewhere only ends and arrivals count.
+            keeps_a_plan = self.pool.backfill.rule.depth is None and self.scheduler.waiting
+            planned = result.next_wakeup if keeps_a_plan else None
         return self.decisions
 
     def _submit(self, index: int, now: Instant) -> None:
@@ -87,6 +93,7 @@ class QueueWorld:
             if not isinstance(answer, Admitted):
                 return
             self._prices[job.job_id] = answer.price
+            job.plan = answer.plan  # nobody here is restartable, so nobody makes way
         self.scheduler.submit(job, now)
 
     def _start(self, job: Job, now: Instant) -> None:

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from gridtravel.gridcore.booking.reservations import Decline, DeclineRule
 from gridtravel.gridcore.errors import InputError
+from gridtravel.local_sched.admission.registry import policy_named
 from gridtravel.local_sched.policies.policy import Admitted, PolicyJob, QueueView, Refused
 from gridtravel.local_sched.policies.qops import Qops
+from gridtravel.simulator.economy.decide import decide
 from gridtravel.simulator.economy.qops_world import QopsJob, QopsWorld
+from gridtravel.simulator.economy.workload import EconomyJob
 
 PROCS = 4
 rows = st.lists(
@@ -67,6 +70,27 @@ def test_accepted_deadlines_are_kept(
         span = row.deadline - row.submit
         assert fate.as_asked or not row.has_deadline or fate.agreed - row.submit < tolerance * span
         assert kill_candidates or not fate.kills
+
+
+@settings(max_examples=100, deadline=None)
+@given(drawn=rows)
+def test_a_decided_workload_keeps_its_deadlines(
+    drawn: list[tuple[int, int, int, int, bool]],
+) -> None:
+    """``gurlab decide`` serves by the plan that an admission rests on, also when jobs are shorter
+    than was said: every accepted job ends, by its deadline.
+    """
+    jobs = [
+        EconomyJob(
+            str(number), row.submit, row.run_s, row.run_s + number % 3, row.procs,
+            row.deadline + number % 3, 10**9,
+        )
+        for number, row in enumerate(jobs_of(drawn))
+    ]  # fmt: skip
+    for job, decision in zip(jobs, decide(jobs, policy_named("qops"), PROCS), strict=True):
+        if decision.cost is not None:
+            assert decision.end is not None
+            assert decision.end <= job.deadline
 
 
 def a_job(name: str, nodes: int, limit_s: int, deadline: int, **others: object) -> PolicyJob:
