@@ -108,7 +108,7 @@ def check_ledger(
     """Count a site's accounts again, also beside its daemon: no credits were made or lost."""
     from gridtravel.gridio.ledger.ledger import Ledger
 
-    if not file.is_file():
+    if not file.is_file() or not file.stat().st_size:
         raise NotFoundError(f"no ledger at {file}", hint="it is called ledger, in the state folder")
     ledger = Ledger(file)
     with contextlib.closing(ledger):
